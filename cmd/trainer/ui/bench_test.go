@@ -89,7 +89,7 @@ func BenchmarkCurves(b *testing.B) {
 	}
 	b.Run("cold", func(b *testing.B) {
 		for b.Loop() {
-			c.s.library.close()
+			c.s.library.writes.close()
 			c.s.library = newLibrary()
 			c.s.library.index = nil
 			panel(b, c, path)
@@ -99,7 +99,7 @@ func BenchmarkCurves(b *testing.B) {
 		c.s.library = newLibrary()
 		panel(b, c, path)
 		for b.Loop() {
-			c.s.library.close()
+			c.s.library.writes.close()
 			c.s.library = newLibrary()
 			panel(b, c, path)
 		}

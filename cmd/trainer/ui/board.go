@@ -68,6 +68,7 @@ type gone struct {
 
 // board is what the table shows.
 type board struct {
+	life   context.Context // of the server
 	folder string
 	jobs   func(context.Context) []queued.Record
 	step   func(dir string) (at, of int, ok bool) // as [Options] has it
@@ -97,7 +98,7 @@ func newBoard(life context.Context, folder string, jobs func(context.Context) []
 		jobs = func(context.Context) []queued.Record { return nil }
 	}
 	b := &board{
-		folder: folder, jobs: jobs, step: func(string) (at, of int, ok bool) { return 0, 0, false }, runs: map[string]*seen{}, rows: map[string]kept{}, dirs: map[string]*seen{},
+		life: life, folder: folder, jobs: jobs, step: func(string) (at, of int, ok bool) { return 0, 0, false }, runs: map[string]*seen{}, rows: map[string]kept{}, dirs: map[string]*seen{},
 		instance: fmt.Sprintf("%x", time.Now().UnixNano()), news: make(chan struct{}),
 		visits: newVisits(),
 	}
@@ -123,7 +124,8 @@ func (b *board) fresh(ctx context.Context) error {
 // leaves behind. A look that its time ends shows nothing.
 func (b *board) look(ctx context.Context) (whole bool) {
 	b.visits.anew()
-	if f, ok := b.visits.once(ctx, queueKey, func() found { return found{jobs: b.jobs(ctx)} }); ok {
+	queue := b.visits.key(ctx, queueKey, func() found { return found{jobs: b.jobs(b.life)} }) // it may outlive this look
+	if f, ok := b.visits.end(ctx, queueKey, queue); ok {
 		b.queue = f.jobs
 	}
 	jobs := slices.Clone(b.queue)
@@ -142,8 +144,8 @@ func (b *board) look(ctx context.Context) (whole bool) {
 // find visits the run folders, by their real paths: those of the board's folder, the trials in folders there, and those of jobs. Links are
 // left out. away is why the board's folder cannot be looked at.
 func (b *board) find(ctx context.Context, jobs []queued.Record) (runs map[string]*seen, away error) {
-	x := survey{ctx: ctx, b: b, runs: map[string]*seen{}, visited: map[string]bool{}}
-	root := b.visits.begin(ctx, rootKey, func() found { return visitRoot(b.folder) })
+	x := survey{ctx: ctx, b: b, runs: map[string]*seen{}, visited: map[string]bool{}, answered: map[string]bool{}}
+	root := b.visits.key(ctx, rootKey, func() found { return visitRoot(b.folder) })
 	var spots []spot
 	if f, ok := b.visits.end(ctx, rootKey, root); ok {
 		b.within = f.real
@@ -174,16 +176,20 @@ func (b *board) find(ctx context.Context, jobs []queued.Record) (runs map[string
 	}
 	b.reals = reals
 	x.visit(trials)
+	if ctx.Err() == nil {
+		b.visits.answered = x.answered
+	}
 	return x.runs, away
 }
 
 // survey is a look at folders.
 type survey struct {
-	ctx     context.Context
-	b       *board
-	runs    map[string]*seen // that were found, by their real paths
-	visited map[string]bool  // real paths
-	mute    []string         // real paths of folders that do not answer
+	ctx      context.Context
+	b        *board
+	runs     map[string]*seen // that were found, by their real paths
+	visited  map[string]bool  // real paths
+	answered map[string]bool  // paths of folders that did
+	mute     []string         // real paths of folders that do not answer
 }
 
 // visit visits folders, and adds the runs among them. Those that do not answer stay as they were, and say so. inside are folders in them that
@@ -191,8 +197,12 @@ type survey struct {
 func (x *survey) visit(spots []spot) (inside []spot) {
 	b, under := x.b, make([]*visit, len(spots))
 	before := b.runs
-	for i, sp := range spots {
-		under[i] = b.visits.begin(x.ctx, sp.path, func() found { return sp.visit(before) })
+	for _, answered := range []bool{true, false} { // those that answered the last time do not wait for the others
+		for i, sp := range spots {
+			if b.visits.answered[sp.path] == answered {
+				under[i] = b.visits.begin(x.ctx, sp.path, func() found { return sp.visit(before) })
+			}
+		}
 	}
 	for i, sp := range spots {
 		f, ok := b.visits.end(x.ctx, sp.path, under[i])
@@ -205,7 +215,7 @@ func (x *survey) visit(spots []spot) (inside []spot) {
 			x.keep(sp, hangs(under[i]))
 			continue
 		}
-		x.visited[f.real] = true
+		x.visited[f.real], x.answered[sp.path] = true, true
 		if sp.real == "" && f.real != "" {
 			b.reals[sp.path] = f.real
 		}

@@ -1,16 +1,21 @@
 package ui
 
 import (
+	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/berth-ml/berth/checkpoint/rundir"
+	"github.com/berth-ml/berth/cmd/trainer/internal/queued"
 )
 
 // dead mounts a file system on a folder that answers nothing, like one behind a network that has gone. revive unmounts it: who waits for
@@ -97,7 +102,7 @@ func TestFolderHangs(t *testing.T) {
 	for range 3 {
 		c.s.board.pulse.after(t.Context(), 0)
 	}
-	if n := len(c.s.board.visits.places); n > 3 {
+	if n := underWay(c.s.board); n > 3 {
 		t.Errorf("%d visits to 3 folders are under way", n)
 	}
 	for _, f := range revive {
@@ -109,6 +114,76 @@ func TestFolderHangs(t *testing.T) {
 	if status, body, _ := c.do(t, c.request(t, "/api/run?run="+stuck)); status != http.StatusOK {
 		t.Errorf("afterwards: %d %s", status, body)
 	}
+}
+
+// underWay is how many visits to folders of runs are under way.
+func underWay(b *board) (n int) {
+	b.pulse.looking <- struct{}{} // or a look uses them
+	defer b.pulse.looking.Give()
+	for of, p := range b.visits.pools {
+		if of.in == "" {
+			n += len(p.Places)
+		}
+	}
+	return n
+}
+
+// Many folders on one disk that is dead take no place of the others, which are looked at as before, however often.
+func TestDiskHangs(t *testing.T) {
+	folder, disk := copied(t, "good", "sweep/trial-001"), t.TempDir()
+	dead(t, disk)
+	var jobs []queued.Record
+	for i := range mostBeside + 6 {
+		jobs = append(jobs, queued.Record{ID: i + 1, State: "running", Run: filepath.Join(disk, fmt.Sprint("run", i))})
+	}
+	for i := range 2 * mostVisits { // as many as there may be, each in a folder of its own
+		jobs = append(jobs, queued.Record{ID: len(jobs) + 1, State: "running", Run: filepath.Join(disk, fmt.Sprint("sweep", i), "trial-001")})
+	}
+	c := serve(t, Options{Folder: folder, Jobs: func(context.Context) []queued.Record { return slices.Clone(jobs) }})
+	for look := range 3 {
+		c.s.board.pulse.looking <- struct{}{}
+		c.s.board.look(t.Context())
+		c.s.board.pulse.looking.Give()
+		states := map[string]int{}
+		for _, r := range c.table(t).Rows {
+			if r.Run != nil {
+				states[r.Run.State]++
+				if within, _ := filepath.Rel(folder, r.Run.Run); filepath.IsLocal(within) && r.Run.State != "finished" {
+					t.Errorf("look %d: %s is %s: %s", look, within, r.Run.State, r.Run.Error)
+				}
+			}
+		}
+		if want := map[string]int{"finished": 2, "unreadable": len(jobs)}; !maps.Equal(states, want) {
+			t.Errorf("look %d: %v, not %v", look, states, want)
+		}
+		if n := underWay(c.s.board); n > mostVisits {
+			t.Errorf("look %d: %d visits to dead folders are under way", look, n)
+		}
+	}
+}
+
+// A disk that is slow but answers is no dead one: who waits for a place waits on while some become free, however long that takes in all.
+func TestSlowFoldersAreVisited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := newVisits()
+		visits := map[string]*visit{}
+		began := time.Now()
+		for i := range 200 * mostBeside {
+			of := fmt.Sprintf("/runs/%d", i)
+			if visits[of] = v.begin(t.Context(), of, func() found { time.Sleep(turnTime); return found{real: of} }); visits[of] == nil {
+				t.Fatalf("%s got no place after %v", of, time.Since(began))
+			}
+		}
+		for of, x := range visits {
+			if f, ok := v.end(t.Context(), of, x); !ok || f.real != of {
+				t.Fatalf("%s: %v %v", of, f, ok)
+			}
+		}
+		if took := time.Since(began); took < 2*patience {
+			t.Errorf("the visits took %v, which tries nothing", took)
+		}
+		v.going.close()
+	})
 }
 
 // Where the folder of all runs does not answer, the page is told, and the server ends nevertheless.

@@ -19,12 +19,11 @@ const (
 type library struct {
 	index *filecache.Folder // of their indexes; nil: the user has no folder for cached files
 
-	mu     sync.Mutex
-	list   []shelf // the newest last
-	closed bool
+	mu   sync.Mutex
+	list []shelf // the newest last
 
 	writing bounds.Places // an index is written
-	writes  sync.WaitGroup
+	writes  tasks
 }
 
 type shelf struct {
@@ -40,14 +39,6 @@ func newLibrary() *library {
 	return l
 }
 
-// close waits for the index that is written. No other is written from then on.
-func (l *library) close() {
-	l.mu.Lock()
-	l.closed = true
-	l.mu.Unlock()
-	wait(&l.writes)
-}
-
 // read is the history of a run folder with what is new. An index that is due is written meanwhile, one at a time.
 func (l *library) read(ctx context.Context, dir string) (*curves.History, error) {
 	h := l.history(dir)
@@ -60,15 +51,16 @@ func (l *library) read(ctx context.Context, dir string) (*curves.History, error)
 
 // write writes an index, unless another is written.
 func (l *library) write(h *curves.History) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed || !l.writing.Take() {
+	if !l.writing.Take() {
 		return
 	}
-	l.writes.Go(func() {
+	begun := l.writes.begin(func() {
 		defer l.writing.Give()
 		_ = h.WriteIndex() // without it, the next server reads all again
 	})
+	if !begun {
+		l.writing.Give()
+	}
 }
 
 // history is that of a run folder. The caller reads it.

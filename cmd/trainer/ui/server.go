@@ -13,7 +13,6 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/berth-ml/berth"
@@ -56,7 +55,7 @@ type Server struct {
 	requests bounds.Places
 	streams  bounds.Places
 	reads    bounds.Places
-	reading  sync.WaitGroup // holders of reads
+	reading  tasks // holders of reads
 	trace    func(ctx context.Context, dir string, job int) (*berth.StepTrace, error)
 	tracing  bounds.Places
 	life     context.Context // of the server
@@ -96,9 +95,9 @@ func (s *Server) Close() {
 	s.end()
 	s.board.pulse.wait()
 	s.memory.pulse.wait()
-	wait(&s.board.visits.going)
-	wait(&s.reading)
-	s.library.close()
+	s.reading.close()
+	s.board.visits.going.close()
+	s.library.writes.close()
 }
 
 // HTTP is an HTTP server of s, with bounds on headers, slow clients and connections.

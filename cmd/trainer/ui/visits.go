@@ -2,9 +2,12 @@ package ui
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"sync"
@@ -20,7 +23,9 @@ import (
 const (
 	patience   = 3 * time.Second       // that a folder has to answer; then the others are shown without it
 	turnTime   = 50 * time.Millisecond // after which a visit lets another begin
-	mostVisits = 64                    // under way at once
+	mostVisits = 128                   // to folders that answered the last time, and as many to others, under way at once
+	mostBeside = 32                    // of them, to folders in one folder: a dead disk leaves places for others
+	keepTime   = 2 * time.Second       // that what a visit has found is true; later it is left aside
 	leaveTime  = time.Second           // that visits and reads have to end with the server
 )
 
@@ -34,8 +39,20 @@ const (
 // ever, and nobody can end it. So nobody waits for it longer than patience, and none other begins before it has ended.
 type visit struct {
 	began time.Time
-	done  chan struct{} // closed once found is there
+	done  chan struct{} // closed once what follows is there
+	ended time.Time
 	found found
+}
+
+// old reports whether a visit has ended so long ago that what it has found may be true no more. The cause of a panic is told
+// however late.
+func (x *visit) old() bool {
+	select {
+	case <-x.done:
+		return x.found.cause == nil && time.Since(x.ended) > keepTime
+	default:
+		return false
+	}
 }
 
 // found is what a visit has found.
@@ -49,66 +66,108 @@ type found struct {
 
 // visits begins visits and waits for them. One goroutine uses it at a time.
 type visits struct {
-	places bounds.Places
-	turns  bounds.Places     // of visits that have just begun: so many as there are processors
-	under  map[string]*visit // those under way, by what they visit
-	full   <-chan time.Time  // of a look: when it waits no more for a place; nil: there always was one
-	over   bool              // it waits no more
-	going  sync.WaitGroup
+	pools    map[poolOf]*pool  // that have places taken
+	answered map[string]bool   // folders that answered at the last whole look
+	turns    bounds.Places     // of visits that have just begun: so many as there are processors
+	under    map[string]*visit // those under way, by what they visit
+	going    tasks
 }
 
 func newVisits() *visits {
-	return &visits{places: make(bounds.Places, mostVisits), turns: make(bounds.Places, runtime.GOMAXPROCS(0)), under: map[string]*visit{}}
+	return &visits{pools: map[poolOf]*pool{}, turns: make(bounds.Places, runtime.GOMAXPROCS(0)), under: map[string]*visit{}}
 }
 
-// anew begins a look.
-func (v *visits) anew() { v.full, v.over = nil, false }
+// anew begins a look. It uses no old visits.
+func (v *visits) anew() {
+	maps.DeleteFunc(v.under, func(_ string, x *visit) bool { return x.old() })
+	maps.DeleteFunc(v.pools, func(_ poolOf, p *pool) bool { return len(p.Places) == 0 })
+}
 
-// place takes a place, and waits for one no longer than patience in all of a look: as many visits as there may be do not end.
-func (v *visits) place(ctx context.Context) bool {
-	if v.places.Take() {
+// poolOf names a pool. Folders that answered the last time have pools of their own, which others that are dead cannot fill.
+type poolOf struct {
+	in       string // the folder that those which are visited are in; "": any
+	answered bool
+}
+
+// pool is places for visits.
+type pool struct {
+	bounds.Places
+	stuck bool // none became free for as long as patience
+}
+
+// take takes a place, and waits for one no longer than patience. Then as many visits as there may be do not end, and nobody waits
+// again before a place is free.
+func (p *pool) take(ctx context.Context) bool {
+	if p.Take() {
+		p.stuck = false
 		return true
 	}
-	if v.full == nil {
-		v.full = time.After(patience)
+	if p.stuck {
+		return false
 	}
-	if !v.over {
-		select {
-		case v.places <- struct{}{}:
-			return true
-		case <-v.full:
-			v.over = true
-		case <-ctx.Done():
-		}
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	select {
+	case p.Places <- struct{}{}:
+		return true
+	case <-late.C:
+		p.stuck = true
+	case <-ctx.Done():
 	}
 	return false
 }
 
-// begin begins a visit, or gives the one that is under way. It is nil where there is no place.
-func (v *visits) begin(ctx context.Context, of string, look func() found) *visit {
-	if x := v.under[of]; x != nil {
+// pool is a pool, with so many places.
+func (v *visits) pool(of poolOf, most int) *pool {
+	if v.pools[of] == nil {
+		v.pools[of] = &pool{Places: make(bounds.Places, most)}
+	}
+	return v.pools[of]
+}
+
+// begin begins a visit to a folder, or gives the one that is under way. It is nil where there is no place.
+func (v *visits) begin(ctx context.Context, folder string, look func() found) *visit {
+	if x := v.under[folder]; x != nil {
 		return x
 	}
-	if ctx.Err() != nil || !v.place(ctx) {
+	answered := v.answered[folder]
+	beside, all := v.pool(poolOf{filepath.Dir(folder), answered}, mostBeside), v.pool(poolOf{"", answered}, mostVisits)
+	if ctx.Err() != nil || !beside.take(ctx) {
 		return nil
 	}
+	if !all.take(ctx) {
+		beside.Give()
+		return nil
+	}
+	return v.start(folder, look, func() { all.Give(); beside.Give() })
+}
+
+// start starts a visit, and calls leave when it has ended.
+func (v *visits) start(of string, look func() found, leave func()) *visit {
 	v.turns <- struct{}{} // which is free within turnTime
 	x := &visit{began: time.Now(), done: make(chan struct{})}
 	give := sync.OnceFunc(v.turns.Give)
 	late := time.AfterFunc(turnTime, give)
-	v.under[of] = x
-	v.going.Go(func() {
+	begun := v.going.begin(func() {
 		defer func() {
 			if cause := recover(); cause != nil {
 				x.found.cause = fmt.Sprintf("%v\n%s", cause, debug.Stack())
 			}
 			late.Stop()
 			give()
-			v.places.Give()
+			leave()
+			x.ended = time.Now()
 			close(x.done)
 		}()
 		x.found = look()
 	})
+	if !begun {
+		late.Stop()
+		give()
+		leave()
+		return nil
+	}
+	v.under[of] = x
 	return x
 }
 
@@ -140,15 +199,18 @@ func (v *visits) end(ctx context.Context, of string, x *visit) (f found, ok bool
 	}
 }
 
-// once begins a visit and waits for it.
-func (v *visits) once(ctx context.Context, of string, look func() found) (found, bool) {
-	return v.end(ctx, of, v.begin(ctx, of, look))
+// key begins a visit to what is no folder of a run, or gives the one that is under way. It needs no place: there is one of each.
+func (v *visits) key(ctx context.Context, key string, look func() found) *visit {
+	if x := v.under[key]; x != nil || ctx.Err() != nil {
+		return x
+	}
+	return v.start(key, look, func() {})
 }
 
 // hangs says that a folder does not answer. x is the visit to it; nil: there was no place for one.
 func hangs(x *visit) error {
 	if x == nil {
-		return fmt.Errorf("%d folders do not answer, so no more are looked at: their disks, or the network to them, may be away", mostVisits)
+		return errors.New("so many folders do not answer that this one is not looked at: their disks, or the network to them, may be away")
 	}
 	at := x.began.Format(time.TimeOnly)
 	return fmt.Errorf("its folder has not answered since %s: its disk, or the network to it, may be away. Other runs are shown meanwhile", at)
@@ -199,11 +261,31 @@ func visitRoot(folder string) found {
 	return f
 }
 
-// wait waits for what is under way, but not for what a dead file system holds up.
-func wait(going *sync.WaitGroup) {
+// tasks are goroutines of the server that a dead file system may hold up.
+type tasks struct {
+	mu     sync.Mutex
+	closed bool
+	going  sync.WaitGroup
+}
+
+// begin calls f in a goroutine of its own, or reports that the server ends.
+func (t *tasks) begin(f func()) (begun bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.closed {
+		t.going.Go(f)
+	}
+	return !t.closed
+}
+
+// close lets no more begin, and waits for those that are under way, but not for what a dead file system holds up.
+func (t *tasks) close() {
+	t.mu.Lock()
+	t.closed = true
+	t.mu.Unlock()
 	ended := make(chan struct{})
 	go func() {
-		going.Wait()
+		t.going.Wait()
 		close(ended)
 	}()
 	select {
@@ -224,7 +306,7 @@ func apart[T any](ctx context.Context, s *Server, ids []string, f func() (T, err
 		cause any
 	}
 	done := make(chan answer, 1)
-	s.reading.Go(func() {
+	begun := s.reading.begin(func() {
 		defer s.reads.Give()
 		var a answer
 		defer func() {
@@ -235,6 +317,10 @@ func apart[T any](ctx context.Context, s *Server, ids []string, f func() (T, err
 		}()
 		a.v, a.err = f()
 	})
+	if !begun {
+		s.reads.Give()
+		return v, refused(http.StatusServiceUnavailable, "the server ends")
+	}
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
 	for {

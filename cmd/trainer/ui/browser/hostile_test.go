@@ -173,12 +173,13 @@ func (x *tab) unharmed(where string, shown ...string) {
 		x.t.Fatalf("%s: a text has become HTML: %s", where, html)
 	}
 	text := eval[string](x, "document.body.textContent")
+	names := eval[string](x, `[document.title, ...[...document.querySelectorAll("*")].flatMap((e) => [...e.attributes].filter((a) => ["title", "placeholder"].includes(a.name) || a.name.startsWith("aria-")).map((a) => a.value))].join("\n")`)
 	for _, want := range shown {
 		if !strings.Contains(text, printed(want)) {
 			x.t.Errorf("%s: %q is not shown", where, want)
 		}
 	}
-	if m := moves.FindString(text); m != "" {
+	if m := moves.FindString(text + names); m != "" {
 		x.t.Errorf("%s: the page has the character %q", where, m)
 	}
 	for _, width := range []int64{1280, 400} {

@@ -168,6 +168,12 @@ func TestKeyboard(t *testing.T) {
 	x.says("+", `t === "from 2.00 to 3.50"`)
 	x.says(kb.PageUp, `t === "from 1.25 to 2.75"`)
 	x.says("-", `t === "from 0.08 to 3.08"`) // steps have points before the first boundary
+
+	for range 60 { // as often as halves a number to its last bit
+		x.press("+")
+	}
+	x.until(`document.body.innerText.includes("a part is shown") && !document.body.innerText.includes("loading…")`)
+	x.check()
 	x.says("0", `t === "all is shown"`)
 	x.until(`!document.body.innerText.includes("a part is shown") && !document.body.innerText.includes("loading…")`)
 	x.says(kb.Escape, `t === ""`)

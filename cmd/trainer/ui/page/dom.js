@@ -7,14 +7,20 @@ const moves = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\
 // plain is a text with a mark in the place of each of those.
 export const plain = (text) => String(text).replace(moves, "\ufffd");
 
-// el makes an element: props are properties, on… are listeners, and those with a hyphen, "role", "for" and "colspan" attributes.
+// set sets a property of an element, or an attribute: those with a hyphen, "role", "for", "scope" and "href". What people read or hear is plain.
+export function set(e, name, v) {
+  if (name === "title" || name === "placeholder" || name.startsWith("aria-")) v = plain(v);
+  if (name.includes("-") || ["role", "for", "scope", "href"].includes(name)) e.setAttribute(name, v);
+  else e[name] = v;
+}
+
+// el makes an element: props are set as above, and on… are listeners.
 export function el(tag, props = {}, ...children) {
   const e = document.createElement(tag);
   for (const [name, v] of Object.entries(props)) {
     if (v === undefined || v === null) continue;
     if (name.startsWith("on")) e.addEventListener(name.slice(2), v);
-    else if (name.includes("-") || ["role", "for", "scope", "href"].includes(name)) e.setAttribute(name, v);
-    else e[name] = v;
+    else set(e, name, v);
   }
   e.append(...children.filter((c) => c !== undefined && c !== null).map((c) => (c instanceof Node ? c : plain(c))));
   return e;

@@ -1,6 +1,6 @@
 // Keys over a picture that uPlot draws: a cursor that goes from point to point and says what is there, a part of the axis that
 // is chosen with it, and zooming.
-import { el, setText } from "/dom.js";
+import { el, set, setText } from "/dom.js";
 
 // announcer is a text that screen readers say when it changes, and nobody sees.
 export const announcer = () => el("p", { className: "unseen", role: "status" });
@@ -15,8 +15,8 @@ const help = "Arrows go from point to point; with Shift they choose a part, and 
 export function keyboard(plot, title, { of, words, place, zoom }) {
   const said = announcer();
   plot.tabIndex = 0;
-  plot.setAttribute("role", "application");
-  plot.setAttribute("aria-label", `${title}. ${help}`);
+  set(plot, "role", "application");
+  set(plot, "aria-label", `${title}. ${help}`);
   plot.after(said);
   let at = null, since = null; // places on the axis: of the cursor, and where the chosen part begins
 

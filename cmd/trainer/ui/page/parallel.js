@@ -1,6 +1,6 @@
 // Parallel coordinates: an axis for each key that varies and one for the metric, and a line for each trial. A range that is chosen
 // on an axis, by the pointer or by its two handles, leaves the trials within it.
-import { el, setText } from "/dom.js";
+import { el, set, setText } from "/dom.js";
 import { alone } from "/keys.js";
 
 const dim = matchMedia("(prefers-color-scheme: dark)");
@@ -113,7 +113,7 @@ export function parallel(onrange) {
     const within = trials.filter((o) => o.inside).length;
     const chosen = ranges.some(Boolean) ? `${within} of ${trials.length} trials are in the chosen ranges. ` : "";
     setText(note, chosen + (t ? (trials[pointed] ? "" : "The best: ") + t.words : ""));
-    lines.setAttribute("aria-label", `${trials.length} trials as lines over ${list.map((a) => a.label).join(", ")}. Up and down go to the next better and worse trial, Home and End to the best and the worst, Escape to none. The table below has the same.`);
+    set(lines, "aria-label", `${trials.length} trials as lines over ${list.map((a) => a.label).join(", ")}. Up and down go to the next better and worse trial, Home and End to the best and the worst, Escape to none. The table below has the same.`);
   }
 
   // the trial whose line is nearest to a place
@@ -212,8 +212,8 @@ export function parallel(onrange) {
         band.style.height = (r.to - r.from) * high + "px";
         for (const [h, u] of [[from, r.from], [to, r.to]]) {
           h.style.top = y(u) + (h === from ? 0 : -12) + "px";
-          h.setAttribute("aria-valuenow", String(Math.round(u * 100)));
-          h.setAttribute("aria-valuetext", a.text(a.value(u)));
+          set(h, "aria-valuenow", String(Math.round(u * 100)));
+          set(h, "aria-valuetext", a.text(a.value(u)));
         }
       },
     };

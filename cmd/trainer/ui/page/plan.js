@@ -1,6 +1,6 @@
 // The picture of a run's plan, as trainer plan --svg draws it. It is shown as an image: scripts in it would not run.
 import { get } from "/api.js";
-import { el, setText } from "/dom.js";
+import { el, set, setText } from "/dom.js";
 
 export function planView(run) {
   const gone = new AbortController();
@@ -24,8 +24,8 @@ export function planView(run) {
       image.src = url;
       picture.replaceChildren(image);
       picture.tabIndex = 0; // it may be wider than the screen
-      picture.setAttribute("role", "region");
-      picture.setAttribute("aria-label", "Picture of the plan");
+      set(picture, "role", "region");
+      set(picture, "aria-label", "Picture of the plan");
       setText(table, p.table);
       behind.hidden = false;
       button.hidden = true;

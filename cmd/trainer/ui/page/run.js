@@ -1,6 +1,6 @@
 // The page of one run, and of several that are compared.
 import { get, link } from "/api.js";
-import { ago, brief, bytes, dash, duration, el, number, setText } from "/dom.js";
+import { ago, brief, bytes, dash, duration, el, number, set, setText } from "/dom.js";
 import { chart } from "/chart.js";
 import { stepSection } from "/step.js";
 import { follow, table } from "/app.js";
@@ -53,7 +53,7 @@ export function runView(ids) {
 
   function layout() {
     const title = several ? `${ids.length} runs compared` : parts.run.run;
-    document.title = title + " – Berth";
+    set(document, "title", title + " – Berth");
     element.replaceChildren(
       el("p", {}, el("a", { href: link() }, "← All runs")), el("h1", {}, title), problem,
       ...(several ? [legendOfRuns()] : [facts]),
@@ -108,7 +108,14 @@ export function runView(ids) {
     for (const p of panels.values()) for (const l of p.lines) if (l.x.length) { from = Math.min(from, l.x[0]); to = Math.max(to, l.x[l.x.length - 1]); }
     return from < to ? { from, to } : null;
   }
-  let range = null; // of all points, while a part is shown
+  let range = null, least = Infinity; // of all points, and the smallest distance that was seen, while a part is shown
+
+  // nearest is the smallest distance between neighbouring points of a curve.
+  function nearest() {
+    let d = Infinity;
+    for (const p of panels.values()) for (const l of p.lines) for (let i = 1; i < l.x.length; i++) if (l.x[i] > l.x[i - 1]) d = Math.min(d, l.x[i] - l.x[i - 1]);
+    return d;
+  }
 
   function step(by, shift) {
     const at = span ?? whole();
@@ -117,12 +124,14 @@ export function runView(ids) {
     zoomTo({ from: middle - size / 2, to: middle + size / 2 });
   }
 
-  // zoomTo shows a part of the axis, within what there is, and returns it; null: all of it.
+  // zoomTo shows a part of the axis, within what there is and not smaller than from point to point, and returns it; null: all of it.
   function zoomTo(part) {
-    if (!span) range = whole();
+    if (!span) [range, least] = [whole(), Infinity];
+    least = Math.min(least, nearest());
     span = null;
-    if (part && range && part.to - part.from < range.to - range.from) {
-      const size = part.to - part.from, from = Math.min(Math.max(part.from, range.from), range.to - size);
+    const size = part ? Math.max(part.to - part.from, least) : Infinity;
+    if (range && size < range.to - range.from) {
+      const from = Math.min(Math.max((part.from + part.to - size) / 2, range.from), range.to - size);
       span = { from, to: from + size };
     }
     draw(); // at once, with the points that are there

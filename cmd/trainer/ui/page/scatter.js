@@ -1,5 +1,5 @@
 // A point for each trial: a value across, the metric up. uPlot draws it.
-import { el, setText } from "/dom.js";
+import { el, set, setText } from "/dom.js";
 import { announcer, alone } from "/keys.js";
 import { shade } from "/parallel.js";
 
@@ -15,8 +15,8 @@ export function scatter(title) {
   const element = el("figure", { "aria-label": title }, el("h3", {}, title), note, plot, behind);
   const said = announcer();
   plot.tabIndex = 0;
-  plot.setAttribute("role", "application");
-  plot.setAttribute("aria-label", `${title}. Left and right go from trial to trial, up and down to the next higher and lower value, Home and End to the first and the last, Escape to none.`);
+  set(plot, "role", "application");
+  set(plot, "aria-label", `${title}. Left and right go from trial to trial, up and down to the next higher and lower value, Home and End to the first and the last, Escape to none.`);
   plot.after(said);
   let u = null, across = null, up = null, points = [], built = "", pointed = null;
 

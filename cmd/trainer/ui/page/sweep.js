@@ -1,6 +1,6 @@
 // The page of a sweep: its trials as a table, by parallel coordinates, and as points over each key that varies.
 import { link } from "/api.js";
-import { dash, el, number, setText } from "/dom.js";
+import { dash, el, number, set, setText } from "/dom.js";
 import { table } from "/app.js";
 import { counted, mostCompared, stateClass, stateOf, stepText, stepOf } from "/table.js";
 import { axisOf, metricAxis, short } from "/scale.js";
@@ -98,7 +98,7 @@ export function sweepView(id) {
       t.line = { number: t.number, units: [...axes.map((a, i) => (t.at[i] === null ? null : a.unit(t.at[i]))), none(t.value) ? null : metric.unit(t.value)], rank: t.rank ?? null, best: t.isBest, words: t.words };
     }
     const name = r.job ? `Sweep ${r.job.id}: ${sweep.name}` : `Sweep in ${sweep.name}`;
-    document.title = name + " – Berth";
+    set(document, "title", name + " – Berth");
     setText(title, name);
     const list = [["State", r.job ? `${r.job.state}` + (r.job.where ? `: ${r.job.where}` : "") : "no job: only its run folders tell of it"],
       ["Trials", `${trials.length} of ${sweep.trials} have begun` + (trials.length ? ": " + counted(trials.map((t) => t.state)) : "")],
@@ -124,7 +124,7 @@ export function sweepView(id) {
     if (!l || l.run !== t.run) {
       l = { cells: columns.map((c) => el("td", { className: c.class })), run: t.run };
       l.box = el("input", { type: "checkbox", checked: chosen.has(t.run), onchange: () => { chosen[l.box.checked ? "add" : "delete"](t.run); counts(); } });
-      l.box.setAttribute("aria-label", `compare trial ${t.number}`);
+      set(l.box, "aria-label", `compare trial ${t.number}`);
       l.link = t.run ? el("a", { href: link("run", t.run) }) : el("span");
       l.cells[0].append(l.link);
       l.tr = el("tr", {}, el("td", {}, t.run ? l.box : ""), ...l.cells);
@@ -146,7 +146,7 @@ export function sweepView(id) {
       body.replaceChildren(...list);
       if (body.contains(focused)) focused.focus();
     }
-    columns.forEach((x, i) => { if (i === sort.column) x.head.setAttribute("aria-sort", sort.down ? "descending" : "ascending"); else x.head.removeAttribute("aria-sort"); });
+    columns.forEach((x, i) => { if (i === sort.column) set(x.head, "aria-sort", sort.down ? "descending" : "ascending"); else x.head.removeAttribute("aria-sort"); });
     counts();
   }
 

@@ -1,6 +1,6 @@
 // The table of runs and jobs.
 import { link } from "/api.js";
-import { ago, bytes, dash, duration, el, number, setName, setText } from "/dom.js";
+import { ago, bytes, dash, duration, el, number, plain, set, setName, setText } from "/dom.js";
 import { table } from "/app.js";
 
 export const mostCompared = 16; // runs
@@ -141,11 +141,11 @@ export function tableView() {
   }
 
   function fill(l, r) {
-    l.box.setAttribute("aria-label", "compare " + nameOf(r));
+    set(l.box, "aria-label", "compare " + nameOf(r));
     columns.forEach((c, i) => { if (i) setText(l.cells[i], c.text(r)); });
-    const name = nameOf(r);
+    const name = plain(nameOf(r));
     setName(l.link, l.child && r.run ? name.split("/").at(-1) : name); // below the row that leads it
-    l.link.title = l.link.textContent === name ? "" : name;
+    set(l.link, "title", l.link.textContent === name ? "" : name);
     l.cells[1].className = stateClass(stateOf(r)) + (single(r) ? "" : " counted");
   }
 
@@ -195,8 +195,8 @@ export function tableView() {
       l.fold.hidden = !below;
       if (below) {
         setText(l.fold, (open.has(r.id) ? "▾ " : "▸ ") + below);
-        l.fold.setAttribute("aria-expanded", String(open.has(r.id)));
-        l.fold.setAttribute("aria-label", `${below} ${r.sweep ? "trials" : "jobs"} of ${nameOf(r)}`);
+        set(l.fold, "aria-expanded", String(open.has(r.id)));
+        set(l.fold, "aria-label", `${below} ${r.sweep ? "trials" : "jobs"} of ${nameOf(r)}`);
       }
       return l.tr;
     });
@@ -205,7 +205,7 @@ export function tableView() {
       if (element.contains(focused)) focused.focus();
     }
     heads.forEach((h, i) => {
-      if (i === sort.column) h.setAttribute("aria-sort", sort.down ? "descending" : "ascending");
+      if (i === sort.column) set(h, "aria-sort", sort.down ? "descending" : "ascending");
       else h.removeAttribute("aria-sort");
     });
     counts(list.length);
