@@ -1,7 +1,6 @@
 package executor
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -237,22 +236,19 @@ func (p *Program) keepUp(ctx context.Context) error {
 	for k, x := range ready {
 		p.exes[k] = x
 	}
-	if err := p.expandAnew(nil); err != nil {
+	if err := p.expandAnew(); err != nil {
 		return err
 	}
 	p.switched = p.Next()
 	return p.dropCalls(ready)
 }
 
-// expandAnew prepares the steps of each size again, with the executables that there are, and by other plans
-// in place of some.
-func (p *Program) expandAnew(plans map[*partition.Plan]*partition.Plan) error {
+// expandAnew prepares the steps of each size again, with the executables that there are.
+func (p *Program) expandAnew() error {
 	before := p.sizes
 	p.sizes, p.stop = nil, stop.When(nil)
 	for _, e := range before {
-		size := e.stepSize
-		size.full = cmp.Or(plans[size.full], size.full)
-		l, err := p.list(size)
+		l, err := p.list(e.stepSize)
 		if err == nil {
 			err = p.expand(l)
 		}
