@@ -41,7 +41,7 @@ func (c *Context) dynamic(op graph.Op, args []Tensor, loc Location) *Dynamic {
 		return d
 	}
 	last := len(inv.Results) - 1
-	d.results, d.counts = inv.Results[:last], inv.Results[last]
+	d.results, d.counts = slices.Clone(inv.Results[:last]), inv.Results[last] // the lane still reads the call's own list
 	if err := d.check(); err != nil {
 		d.failed = c.failed(d.kind, loc, err)
 		_ = d.Release() // the results are live
