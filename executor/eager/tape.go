@@ -203,7 +203,7 @@ func (t *Tape) launch(p *plan, f *Function, loc Location) []Tensor {
 		inv.Args = append(inv.Args, t.tensors[id].Ref())
 	}
 	t.context.Run(inv)
-	return inv.Results[:len(p.results)]
+	return slices.Clone(inv.Results[:len(p.results)]) // the lane still reads its own list
 }
 
 // replay runs a plan op by op. The last reader of a value that the tape does not hold
