@@ -21,6 +21,12 @@ func TestPlanMovesTheSame(t *testing.T) {
 			if with.Peak > limit || with.Moved() > without.Moved() || with.Waits > without.Waits || with.Fed != without.Fed {
 				t.Fatalf("seed %d, limit %d: with a plan %+v, without %+v", seed, limit, with, without)
 			}
+			if with.Floor != tr.Floor() || !with.Fits {
+				t.Fatalf("seed %d, limit %d: %+v does not have the floor, which fits", seed, limit, with)
+			}
+			if c := CourseOf(tr, limit); len(c.Used) == 0 != (with.Moved() == 0) || len(c.Used)%len(tr.Launches) != 0 {
+				t.Fatalf("seed %d, limit %d: %d bytes move, and their course has %d launches", seed, limit, with.Moved(), len(c.Used))
+			}
 			if p.Leaves == nil {
 				continue
 			}
@@ -72,6 +78,28 @@ func TestPlanOfAChain(t *testing.T) {
 	count(newMemory(tr, limit, p), &early)
 	if late[0] == 0 || late[1] == 0 || early != [2]int{} {
 		t.Errorf("on demand, launches wait for %d loads and %d copies out; as planned for %d and %d", late[0], late[1], early[0], early[1])
+	}
+}
+
+// Steps may differ for longer than a replay looks. Their plan is still kept, and counts as one that fits.
+func TestPlanOfStepsThatDiffer(t *testing.T) {
+	tr := &Trace{Objects: []Object{{Bytes: Align, Lasting: true}}}
+	for range 19 {
+		tr.Objects = append(tr.Objects, Object{Bytes: 16 * Align, Lasting: true})
+	}
+	for o := range tr.Objects {
+		tr.Launches = append(tr.Launches, Launch{Scratch: 2 * Align, Uses: []Use{{Object: o, Read: true}}})
+	}
+	tr.Launches = append(tr.Launches, Launch{Uses: []Use{{Object: len(tr.Objects) - 1, Read: true, Write: true}}})
+	const limit = 55 * Align
+	p, r := newPolicy(tr, limit)
+	m := newMemory(tr, limit, Policy{Spare: p.Spare})
+	without, turns := m.repeat()
+	if turns != steps || r.Moved() <= without.Moved() {
+		t.Fatalf("%d steps repeat; with a plan %+v, without %+v", turns, r, without)
+	}
+	if p.Leaves == nil || r.Waits >= without.Waits || !r.Fits || !without.Fits {
+		t.Errorf("with a plan %+v, without %+v", r, without)
 	}
 }
 

@@ -11,9 +11,13 @@ type Policy struct {
 // spareShare is the share of the memory that is kept free.
 const spareShare = 64
 
+// unlike is the part of the bytes that move which a plan may add, where it is of steps that do not repeat.
+const unlike = 64
+
 // NewPolicy is the policy for a trace. Where objects move at all, a little memory is kept
 // free: without any, room for an object means to move most others within the memory. The
-// moves are planned, unless with the plan more would move, or more launches would wait.
+// moves are planned, unless with the plan more launches would wait, or more would move: a little more, where steps
+// go on to differ and those that are planned do not repeat.
 func NewPolicy(t *Trace, limit int64) Policy {
 	p, _ := newPolicy(t, limit)
 	return p
@@ -28,7 +32,7 @@ func newPolicy(t *Trace, limit int64) (best Policy, result Result) {
 	m := newMemory(t, limit, best)
 	result, turns := m.repeat()
 	p := Policy{best.Spare, m.plan(turns)}
-	if r := replay(t, limit, p); r.Moved() <= result.Moved() && r.Waits <= result.Waits {
+	if r := replay(t, limit, p); r.Moved() <= result.Moved()+result.Moved()/unlike && r.Waits <= result.Waits {
 		return p, r
 	}
 	return best, result
@@ -51,12 +55,12 @@ func replay(t *Trace, limit int64, p Policy) Result {
 	if !r.Fits {
 		return r
 	}
-	repeated, _ := newMemory(t, limit, p).repeat()
-	repeated.Floor, repeated.Fits = r.Floor, r.Fits
-	return repeated
+	r, _ = newMemory(t, limit, p).repeat()
+	return r
 }
 
-// repeat plays steps until one begins as an earlier one did: those from that one on repeat in turns.
+// repeat plays steps until one begins as an earlier one did: those from that one on repeat in turns. The trace's floor is
+// within the limit.
 func (m *memory) repeat() (r Result, turns int) {
 	var states [][]page
 	var counts []Result
@@ -73,6 +77,7 @@ func (m *memory) repeat() (r Result, turns int) {
 		counts = append(counts, m.Result)
 	}
 	r.Peak, r.Host = m.Peak, m.copies.bytes()
+	r.Floor, r.Fits = m.trace.Floor(), true
 	r.average(counts)
 	return r, len(counts)
 }
