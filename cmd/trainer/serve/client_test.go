@@ -87,7 +87,10 @@ func TestClientThatLeaves(t *testing.T) {
 func TestStreamThatNobodyReads(t *testing.T) {
 	_, c := open(t, book(t), serve.OpenOptions{Service: berth.ServeOptions{Texts: 1}, Limits: serve.Limits{Tokens: 1 << 20, Client: 300 * time.Millisecond, Time: time.Minute}})
 	const body = `{"prompt": "ten", "tokens": 1000000, "slide": true, "stream": true}`
-	c.dial(t, "127.0.0.1", "/generate", body, len(body))
+	conn := c.dial(t, "127.0.0.1", "/generate", body, len(body))
+	if err := conn.SetReadBuffer(4 << 10); err != nil { // else the system keeps some megabytes for the client
+		t.Fatal(err)
+	}
 	c.until(t, "texts_under_way 1")
 	began := time.Now()
 	c.until(t, "texts_under_way 0", `errors_total{kind="gone"} 1`)
