@@ -281,22 +281,15 @@ func shortPath(path string) string {
 	return path
 }
 
-// ownFiles are the files of a run that the page reads.
-var ownFiles = []string{rundir.ConfigName, rundir.MetricsName, rundir.CheckpointsName, rundir.ReportName}
-
 // read reads a run whose files have changed lately.
 func (s *seen) read() {
 	s.hangs = nil
 	var text strings.Builder
 	var written time.Time
-	link := ""
-	for _, name := range ownFiles {
+	for _, name := range rundir.ReadFiles {
 		st, err := os.Lstat(filepath.Join(s.dir, name))
 		if err != nil {
 			continue
-		}
-		if !st.Mode().IsRegular() {
-			link = name
 		}
 		if st.ModTime().After(written) {
 			written = st.ModTime()
@@ -312,11 +305,6 @@ func (s *seen) read() {
 	case s.signature != text.String():
 		s.signature, s.changed = text.String(), now
 	case now.Sub(s.changed) > settles:
-		return
-	}
-	if link != "" {
-		s.summary = &rundir.Summary{Condition: rundir.Unreadable, Problem: fmt.Errorf("%s is a link or no plain file, which the page does not follow", link)}
-		s.record = overview.RecordOf(s.shown, s.summary, nil)
 		return
 	}
 	s.summary = rundir.SummarizeAgain(s.dir, s.summary)

@@ -357,7 +357,7 @@ func (s *Server) compare(ctx context.Context, r *http.Request) (any, error) {
 		p.Runs = append(p.Runs, row{ID: of.id(), Run: &record})
 		list = append(list, of.summary)
 		h, err := s.library.read(ctx, of.dir)
-		if err != nil && !errors.Is(err, curves.ErrLink) {
+		if err != nil && !errors.Is(err, rundir.ErrNotPlain) {
 			return nil, err
 		}
 		names = append(names, h.Names()...)

@@ -16,10 +16,10 @@ import (
 	"time"
 
 	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/cmd/trainer/internal/access"
 	"github.com/berth-ml/berth/cmd/trainer/internal/bounds"
 	"github.com/berth-ml/berth/cmd/trainer/internal/queued"
-	"github.com/berth-ml/berth/cmd/trainer/ui/curves"
 	"github.com/berth-ml/berth/jobs/socket"
 )
 
@@ -201,7 +201,7 @@ func problemOf(err error) *problem {
 		return refused(http.StatusServiceUnavailable, "reading takes long: what was read is kept, so try again")
 	case errors.Is(err, socket.ErrNoAnswer):
 		return refused(http.StatusServiceUnavailable, "%v", err)
-	case errors.Is(err, curves.ErrLink):
+	case errors.Is(err, rundir.ErrNotPlain):
 		return refused(http.StatusUnprocessableEntity, "%v", err)
 	case errors.Is(err, fs.ErrNotExist):
 		return refused(http.StatusNotFound, "a file of the run is not there any more: load the page again")
