@@ -27,7 +27,7 @@ import (
 type Options struct {
 	Folder string                                                    // that has the run folders; one that is not there yet has none
 	Host   string                                                    // the name that it listens at; "" if that is an address
-	Jobs   func(context.Context) []queued.Record                     // all jobs of the queue; nil: there are none
+	Jobs   func(context.Context) []queued.Record                     // all jobs of the queue, nil while they are not known; a nil function: there are none
 	Memory func(context.Context) (berth.Memory, error)               // who has the memory of devices; nil: it is not known. An error is shown
 	Plan   func(ctx context.Context, config []byte) (Picture, error) // draws the plan of a config, in bounds of its own; nil: none is drawn
 	Config func(ctx context.Context, job int) (string, error)        // the config of a job; nil: none is known
