@@ -95,11 +95,30 @@ func (p *Plan) remedies(f *Forecast) []string {
 	if f.OfSamples() < f.Floor/8 {
 		return []string{"use a smaller model"}
 	}
+	switch {
+	case p.generates():
+		return []string{"use a shorter context (--context)"}
+	case !p.goesBack():
+		return []string{"use a smaller batch (a smaller train.batch, or a greater train.microbatches)"}
+	}
 	list := []string{"use a smaller microbatch (a greater train.microbatches)"}
-	if p.goesBack() && p.options.asked == RecomputeCheap { // without it, block was tried
+	if p.options.asked == RecomputeCheap { // without it, block was tried
 		list = append(list, "set partition.recompute to block")
 	}
 	return list
+}
+
+// unit names what the plan runs again and again.
+func (p *Plan) unit() string {
+	if p.goesBack() || p.generates() {
+		return "step"
+	}
+	return "batch"
+}
+
+// generates reports whether the plan continues texts.
+func (p *Plan) generates() bool {
+	return slices.ContainsFunc(p.Graph.Vars, func(v *graph.Value) bool { return v.Role == graph.Cache })
 }
 
 // finerYet says that with less memory the launch at the floor may be cut finer; nil if
