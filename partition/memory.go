@@ -29,7 +29,15 @@ func (p *Plan) lacksMemory() error {
 	if worst == nil {
 		return nil
 	}
-	return &MemoryError{Forecast: *worst, ID: p.options.Devices[worst.Device].ID, advice: largestLayer(p.index) + "; " + strings.Join(p.remedies(worst), ", ") + ","}
+	return p.memoryError(worst)
+}
+
+// memoryError is the error about a device whose memory is below the plan's floor there.
+func (p *Plan) memoryError(f *Forecast) *MemoryError {
+	return &MemoryError{
+		Forecast: *f, ID: p.options.Devices[f.Device].ID, least: f.Floor,
+		advice: largestLayer(p.index) + "; " + strings.Join(p.remedies(f), ", ") + ",",
+	}
 }
 
 // MemoryError is an [ErrMemory] about a device below the floor of every plan.
@@ -37,12 +45,14 @@ type MemoryError struct {
 	Forecast // of the plan that lacks the least
 	ID       device.ID
 	advice   string
+	least    int64  // bytes to give the device
+	search   search // of less
 }
 
 func (e *MemoryError) Error() string {
 	needed, limit := units.TwoBytes(e.Floor, e.Limit)
 	return fmt.Sprintf("%v: %s on %s needs %s at once (%s), but there are %s; %s or give the device at least %s",
-		ErrMemory, e.FloorOf, e.ID, needed, usageText(e.FloorBy), limit, e.advice, exactText(e.Floor))
+		ErrMemory, e.FloorOf, e.ID, needed, usageText(e.FloorBy), limit, e.advice, exactText(e.least))
 }
 
 // Unwrap is ErrMemory.

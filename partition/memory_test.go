@@ -122,3 +122,36 @@ func TestAdviceAtTheFloor(t *testing.T) {
 		}
 	}
 }
+
+// TestLeastMemory: the bytes that a refusal names are enough, and it names the same ones whatever little memory there is.
+func TestLeastMemory(t *testing.T) {
+	g, err := nets.Chain(3, 4, 4096, 2).Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := func(bytes int64) *MemoryError {
+		t.Helper()
+		_, err := New(g, PlanOptions{Devices: nets.Specs(1, bytes), Microbatches: 2})
+		e, ok := err.(*MemoryError)
+		if !ok && err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	first := refused(1 << 10)
+	if first == nil {
+		t.Fatal("1 KiB is enough")
+	}
+	e := first.Least()
+	if e.least > wholeKiB(first.least) || e.Limit != 1<<10 {
+		t.Errorf("%v, of %v", e, first)
+	}
+	if refused(e.least) != nil {
+		t.Errorf("%d bytes are not enough", e.least)
+	}
+	for _, share := range []int64{16, 4, 2} {
+		if less := refused(e.least / share * (share - 1)); less == nil || less.Least().least != e.least {
+			t.Errorf("%d bytes less than %d: %v", e.least/share, e.least, less)
+		}
+	}
+}
