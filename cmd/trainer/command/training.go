@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/cmd/trainer/internal/console"
 	"github.com/berth-ml/berth/cmd/trainer/internal/phase"
@@ -117,6 +118,18 @@ func (t *training) choose(name string, m runs.Mode) error {
 	return err
 }
 
+// byJob says of checkpoints that are in use which job is trained there.
+func byJob(err error, dir string) error {
+	if !errors.Is(err, checkpoint.ErrHeld) {
+		return err
+	}
+	job := queued.TrainsIn(dir)
+	if job == 0 {
+		return err
+	}
+	return fmt.Errorf("%w; that process trains job %d of the queue there: trainer jobs pause %[2]d gives the run free", err, job)
+}
+
 // check refuses numbers out of range, and reads the faults.
 func (t *training) check() (err error) {
 	o := &t.options
@@ -192,7 +205,7 @@ func (t *training) run(ctx context.Context, out, notes io.Writer, cfg *configs.C
 	o.SaveNow = saveNow
 	rep, err := run.Train(ctx, o)
 	done()
-	if err = byFault(byFlag(err)); t.overfit == 0 { // which nobody goes on with
+	if err = byJob(byFault(byFlag(err)), o.Dir); t.overfit == 0 { // which nobody goes on with
 		err = goOn(err, rep, o.Dir)
 	}
 	t.stop.Saves(false)
