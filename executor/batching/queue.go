@@ -5,6 +5,8 @@ import (
 	"errors"
 	"slices"
 	"sync"
+
+	"github.com/berth-ml/berth/internal/panics"
 )
 
 // The errors of Do, in addition to those of Options.Run and the cause of its context.
@@ -25,7 +27,8 @@ type Options struct {
 	Waiting int // most samples that wait. One request that finds no other waiting may have more.
 
 	// Run computes a batch: as many numbers for each sample, in their order. One goroutine
-	// calls it. Its error is that of all requests in the batch.
+	// calls it. Its error is that of all requests in the batch. Where it panics, each request of
+	// the batch is computed once more, without the others.
 	Run func(Batch) ([]float32, error)
 
 	// Alone reports whether an error of Run may be about some of the samples only: then
@@ -77,7 +80,8 @@ func Buckets(batch int) (sizes []int) {
 // samples, of row bytes each; only samples of equal row are in a batch together. pick gives
 // the numbers of a sample that are kept, and nil keeps all. The queue's goroutine calls it,
 // sample by sample in order. When ctx ends first, Do returns its cause, and samples that are
-// in no batch yet are not computed.
+// in no batch yet are not computed. A panic of pick, or of Options.Run about the request's samples,
+// is Do's: others get their numbers.
 func (q *Queue) Do(ctx context.Context, rows []byte, row int, pick func(sample int, numbers []float32) []float32) ([]float32, error) {
 	if pick == nil {
 		pick = func(_ int, numbers []float32) []float32 { return numbers }
@@ -92,6 +96,7 @@ func (q *Queue) Do(ctx context.Context, rows []byte, row int, pick func(sample i
 	}
 	select {
 	case <-r.done:
+		panics.Raise(r.err)
 		return r.out, r.err
 	case <-ctx.Done():
 	}
@@ -214,8 +219,8 @@ func (q *Queue) filled(n, row int) Batch {
 
 // compute runs a batch, and gives each request its numbers.
 func (q *Queue) compute(parts []part, b Batch) {
-	out, err := q.opt.Run(b)
-	if err != nil && len(parts) > 1 && q.opt.Alone != nil && q.opt.Alone(err) {
+	out, err := q.run(b)
+	if err != nil && len(parts) > 1 && q.alone(err) {
 		q.apart(parts, b)
 		return
 	}
@@ -228,9 +233,22 @@ func (q *Queue) compute(parts []part, b Batch) {
 			q.refuse(x.of, err)
 			continue
 		}
-		x.of.give(out[at*per:(at+x.samples)*per], x.samples)
+		if err := x.of.give(out[at*per:(at+x.samples)*per], x.samples); err != nil {
+			q.refuse(x.of, err)
+		}
 		at += x.samples
 	}
+}
+
+// run computes a batch. A panic is an error.
+func (q *Queue) run(b Batch) (out []float32, err error) {
+	defer panics.Keep(&err)
+	return q.opt.Run(b)
+}
+
+// alone reports whether an error of a batch may be about some of its samples only.
+func (q *Queue) alone(err error) bool {
+	return panics.Kept(err) || q.opt.Alone != nil && q.opt.Alone(err)
 }
 
 // apart computes the parts of a batch one by one.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -209,4 +210,50 @@ func TestErrorsAndClosing(t *testing.T) {
 func tried(q *batching.Queue) error {
 	_, err := q.Do(context.Background(), make([]byte, 11), 1, nil)
 	return err
+}
+
+// A panic about the samples of one request is that request's, in its own goroutine. The others of its
+// batch get their numbers, and the queue goes on.
+func TestPanics(t *testing.T) {
+	const bad = 13
+	q := batching.New(batching.Options{Batch: 8, Waiting: 100, Run: func(b batching.Batch) ([]float32, error) {
+		if slices.Contains(b.Rows, bad) {
+			panic("no number for 13")
+		}
+		return doubled(b)
+	}})
+	defer q.Close()
+	do := func(pick func(int, []float32) []float32, rows ...byte) (out []float32, caught any) {
+		defer func() { caught = recover() }()
+		out, err := q.Do(t.Context(), rows, 1, pick)
+		if err != nil {
+			t.Error(err)
+		}
+		return out, nil
+	}
+	for range 3 {
+		var clients sync.WaitGroup
+		for k := range 6 {
+			clients.Go(func() {
+				if out, caught := do(nil, byte(k)); caught != nil || len(out) != 2 || out[1] != float32(k) {
+					t.Errorf("request %d: %v, %v", k, out, caught)
+				}
+			})
+		}
+		clients.Go(func() {
+			if _, caught := do(nil, 1, bad); !strings.Contains(fmt.Sprint(caught), "no number for 13") {
+				t.Errorf("a panic of a batch: %v", caught)
+			}
+		})
+		clients.Go(func() {
+			pick := func(sample int, numbers []float32) []float32 { return numbers[sample+1:] }
+			if _, caught := do(pick, 1, 2, 3); !strings.Contains(fmt.Sprint(caught), "slice bounds out of range") {
+				t.Errorf("a panic of pick: %v", caught)
+			}
+		})
+		clients.Wait()
+	}
+	if s := q.Stats(); s.Waiting != 0 {
+		t.Errorf("%+v", s)
+	}
 }

@@ -1,6 +1,10 @@
 package batching
 
-import "context"
+import (
+	"context"
+
+	"github.com/berth-ml/berth/internal/panics"
+)
 
 // request is a call of Do.
 type request struct {
@@ -23,8 +27,9 @@ type part struct {
 }
 
 // give adds what is kept of the numbers of some samples. Those of the last ones end the
-// request.
-func (r *request) give(numbers []float32, samples int) {
+// request. Its error is a panic of pick.
+func (r *request) give(numbers []float32, samples int) (err error) {
+	defer panics.Keep(&err)
 	per := len(numbers) / samples
 	for i := range samples {
 		kept := r.pick(r.given, numbers[i*per:(i+1)*per])
@@ -37,6 +42,7 @@ func (r *request) give(numbers []float32, samples int) {
 	if r.given == r.samples {
 		close(r.done)
 	}
+	return nil
 }
 
 // fail ends the request with an error, unless it has ended.

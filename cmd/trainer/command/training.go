@@ -58,7 +58,7 @@ const (
 func addTraining(c *cobra.Command, stop *signals.Stop) *training {
 	t := &training{of: c, stop: stop}
 	o := &t.options
-	c.Flags().IntVar(&o.MaxSteps, "max-steps", 0, "stop and save after `N` steps of the run; 0: at the config's length")
+	c.Flags().IntVar(&o.MaxSteps, "max-steps", 0, "stop and save after `N` steps of the run, counted from its beginning; 0: no limit but the config's length")
 	c.Flags().DurationVar(&o.MaxTime, "max-time", 0, "stop and save before this `TIME` is over, such as 55m, and exit with 75")
 	c.Flags().StringVar(&o.Report, "report", "", "also write the report to `FILE`")
 	c.Flags().BoolVar(&o.AssertResident, "assert-resident", false, "fail if a step copies anything but its batch in, or anything out that nobody asked for")

@@ -123,8 +123,12 @@ func (s *Server) answer(w *answering, r *http.Request, path string, h handler) (
 		}
 		s.opt.Log(fmt.Sprintf("BUG: a request to %s failed: %v\n%s", path, cause, debug.Stack()))
 		kind = kindInternal
-		if !w.begun {
-			(&problem{status: http.StatusInternalServerError, Kind: kindInternal, Text: "the server made a mistake, which its log has: please report it"}).write(w)
+		p := &problem{status: http.StatusInternalServerError, Kind: kindInternal, Text: "the server made a mistake, which its log has: please report it"}
+		switch {
+		case !w.begun:
+			p.write(w)
+		case w.stream:
+			_ = (&events{w: w, begun: true}).send("error", p)
 		}
 	}()
 	ctx, stop := w.life(r)
