@@ -20,6 +20,7 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/engine/osfile"
+	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/answer"
 	"github.com/berth-ml/berth/executor/infer"
 	"github.com/berth-ml/berth/executor/session"
@@ -51,6 +52,7 @@ type Model struct {
 	faulty   []device.Device     // with the faults that were asked for, to be told if they do not happen
 	losses   []answer.LostDevice // of the call under way
 	ended    bool                // a call ended well
+	goneOn   bool                // a service has gone on without a device that was lost
 	warnings []string            // not yet returned by Warnings
 }
 
@@ -310,6 +312,9 @@ func (t *Model) Close() error {
 	err := t.session.Close()
 	if errors.Is(err, errs.ErrInUse) {
 		return err
+	}
+	if t.goneOn {
+		err = executor.Unrelated(err) // the service has told
 	}
 	return errors.Join(t.release(), err)
 }

@@ -37,7 +37,7 @@ type Service struct {
 // opened is what the services of a model and of its adapters have together.
 type opened struct {
 	trained *Model
-	rt      *executor.Runtime
+	rts     []*executor.Runtime // of each group of devices
 	parts   []Part
 	leave   func()      // lets other calls use the devices
 	closed  atomic.Bool // Close was called
@@ -47,7 +47,7 @@ type opened struct {
 type ServeOptions struct {
 	Batch int // most samples of a batch; default 32
 	Queue int // most samples that wait for a batch, and most texts that wait for their turn; default 1024
-	Texts int // texts that are generated at once; the devices have caches for as many; default 4
+	Texts int // texts that are generated at once, by each group of devices that has the model; the devices have caches for as many; default 4
 
 	// AtOnce has Serve fail with residency.ErrOccupied where other users of shared Devices leave
 	// too little memory. Default: it waits until some of them close.
@@ -71,7 +71,8 @@ func (o *ServeOptions) check() error {
 	return nil
 }
 
-// Serve copies the weights in, and compiles a program for each size of a batch. The caller closes
+// Serve copies the weights in, and compiles a program for each size of a batch. Devices that have the
+// whole model, alone or in groups, answer at the same time, each with a copy of the weights. The caller closes
 // the service.
 func (t *Model) Serve(ctx context.Context, o ServeOptions) (_ *Service, err error) {
 	defer func() { err = errors.Join(err, t.loaded()) }()
@@ -93,41 +94,105 @@ func (t *Model) Serve(ctx context.Context, o ServeOptions) (_ *Service, err erro
 	return s, nil
 }
 
-// open makes the runtime, and the service on it.
-func (s *Service) open(ctx context.Context, o ServeOptions) (err error) {
-	on := s.trained.session
-	needs := s.needs(ctx, o.Texts)
-	var adapters []answer.Adapted
-	if s.trained.adapters != nil {
-		if err := s.trained.besides(ctx, o.Texts, &needs); err != nil {
-			return err
-		}
-	}
-	for _, a := range s.trained.adapters {
-		adapters = append(adapters, answer.Adapted{Model: a.of(on), Load: a.load})
-	}
-	needs.AtOnce = o.AtOnce
-	if s.rt, err = s.trained.runtime(ctx, needs); err != nil {
+// open makes the runtimes, and the service on them. All have their memory before weights are loaded.
+func (s *Service) open(ctx context.Context, o ServeOptions) error {
+	parts, err := s.trained.apart(ctx)
+	if err != nil {
 		return err
 	}
-	on.Watch(s.rt, nil, func() time.Duration { return session.LeastPatience })
-	s.answers, err = answer.NewService(ctx, s.rt, s.model, answer.ServiceOptions{
-		Batch: o.Batch, Queue: o.Queue, Texts: o.Texts, Load: s.trained.load, Adapters: adapters,
-		Lost: func(id device.ID, err error) { on.GiveUp(s.rt, id, err) },
-	})
+	var groups []answer.Group
+	for _, part := range parts {
+		g, err := s.join(ctx, part, o)
+		if err != nil {
+			return err
+		}
+		groups = append(groups, g)
+	}
+	s.answers, err = answer.NewService(ctx, groups, answer.ServiceOptions{Batch: o.Batch, Queue: o.Queue, Texts: o.Texts})
 	return err
+}
+
+// join makes the runtime of a group of devices.
+func (s *Service) join(ctx context.Context, part *session.Session, o ServeOptions) (g answer.Group, err error) {
+	on := *s.trained
+	on.session = part
+	needs := on.needs(ctx, o.Texts)
+	if on.adapters != nil {
+		if err := on.besides(ctx, o.Texts, &needs); err != nil {
+			return g, err
+		}
+	}
+	needs.AtOnce = o.AtOnce
+	rt, err := on.runtime(ctx, needs)
+	if err != nil {
+		return g, err
+	}
+	s.rts, s.trained.beside = append(s.rts, rt), on.beside
+	part.Watch(rt, nil, func() time.Duration { return session.LeastPatience })
+	g = answer.Group{
+		Runtime: rt, Model: part.Trained(), Load: s.trained.load,
+		Lost: func(id device.ID, err error) { part.GiveUp(rt, id, err) },
+	}
+	for _, d := range part.Devices {
+		g.Devices = append(g.Devices, d.ID())
+	}
+	for _, a := range on.adapters {
+		g.Adapters = append(g.Adapters, answer.Adapted{Model: a.of(part), Load: a.load})
+	}
+	return g, nil
+}
+
+// apart is the session on each group of devices that has the whole model. Devices of different kinds have it each, too,
+// where that needs no tensor to leave them and the config has no stages; otherwise they are one group.
+func (t *Model) apart(ctx context.Context) (list []*session.Session, err error) {
+	s := t.session
+	kinds := s.Kinds()
+	if c := s.Config.Partition.Stages; len(kinds) < 2 || max(c.Count, len(c.Blocks)) > 0 {
+		return t.groupsOf(ctx, s)
+	}
+	for _, kind := range kinds {
+		part := s.Only(kind)
+		switch err := t.planned(ctx, part); {
+		case errors.Is(err, partition.ErrMemory), err == nil && part.Plan.AnyTight():
+			return []*session.Session{s}, nil
+		case err != nil:
+			return nil, part.Placed(err)
+		}
+		groups, err := t.groupsOf(ctx, part)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, groups...)
+	}
+	return list, nil
+}
+
+// groupsOf is a session on each of its groups of devices. Each has a plan of its own, which needs no other device, as
+// that one may be lost later.
+func (t *Model) groupsOf(ctx context.Context, s *session.Session) ([]*session.Session, error) {
+	list := s.Apart()
+	for _, part := range list {
+		if part == s {
+			continue
+		}
+		if err := t.planned(ctx, part); err != nil {
+			return nil, part.Placed(err)
+		}
+	}
+	return list, nil
 }
 
 // needs is the memory of a service: the plan's, and where the model is of text the one for
 // generating so many texts at once, if that is more.
-func (s *Service) needs(ctx context.Context, texts int) (o residency.TenantOptions) {
-	if s.model.Speaks() != nil {
+func (t *Model) needs(ctx context.Context, texts int) (o residency.TenantOptions) {
+	on := t.session
+	m := on.Trained()
+	if m.Speaks() != nil {
 		return o
 	}
-	size := s.model.Generator()
+	size := m.Generator()
 	size.Texts = texts
-	on := s.trained.session
-	plans, err := infer.GeneratorPlans(s.model.Infer, size, stop.Of(ctx))
+	plans, err := infer.GeneratorPlans(m.Infer, size, stop.Of(ctx))
 	if err != nil { // the model predicts all the same; Generate says why it does not
 		return o
 	}
@@ -242,7 +307,7 @@ func (s *Service) CheckOpen() error {
 	return nil
 }
 
-// Close waits for the batch and the tokens under way, and frees the devices' memory. A second call
+// Close waits for the batches and the tokens under way, and frees the devices' memory. A second call
 // does nothing.
 func (s *Service) Close() error {
 	if s.closed.Swap(true) {
@@ -253,8 +318,12 @@ func (s *Service) Close() error {
 
 // end gives back the devices.
 func (s *Service) end() (err error) {
-	if s.rt != nil {
-		err = s.rt.Close()
+	for i, rt := range s.rts {
+		closed := rt.Close()
+		if s.answers != nil && s.answers.WentOnWithout(i) {
+			closed, s.trained.goneOn = executor.Unrelated(closed), true
+		}
+		err = errors.Join(err, closed)
 	}
 	err = errors.Join(err, s.trained.release())
 	s.leave()

@@ -35,12 +35,31 @@ func (s *desk) healthz(w http.ResponseWriter, _ *http.Request) error {
 		s.models.check(m)
 		return unavailable(fmt.Sprintf("the device failed: %v", m.service.Err()))
 	}
-	answer := map[string]any{"status": "ok", "weights": s.models.used()}
+	answer := map[string]any{"status": "ok", "weights": s.models.used(), "devices": deviceStates(s.models.counted.groups())}
 	if list := usedByAdapters(s.models.parts()); list != nil {
 		answer["adapters"] = list
 	}
 	writeJSON(w, http.StatusOK, answer)
 	return nil
+}
+
+// deviceState says whether a device answers.
+type deviceState struct {
+	Device string `json:"device"` // or those of a group
+	Status string `json:"status"` // ok or lost
+	Error  string `json:"error,omitempty"`
+}
+
+// deviceStates are those of all devices.
+func deviceStates(list []berth.ServiceGroupStats) (states []deviceState) {
+	for i := range list {
+		x := deviceState{Device: devicesText(&list[i]), Status: "ok"}
+		if err := list[i].Lost; err != nil {
+			x.Status, x.Error = "lost", err.Error()
+		}
+		states = append(states, x)
+	}
+	return states
 }
 
 // metrics answers GET /metrics.
