@@ -10,7 +10,7 @@ import (
 const (
 	kib = 1 << 10
 	// mostProbes bounds the plans that a search for the least memory makes.
-	mostProbes = 24
+	mostProbes = 12
 )
 
 // Least is the error with the least memory that a search finds to be enough. The plan that lacks the fewest bytes

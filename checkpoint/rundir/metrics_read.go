@@ -27,8 +27,9 @@ type Record struct {
 }
 
 // ReadMetrics gives each line of a run folder's metrics.jsonl to take, in order. A
-// run may train meanwhile. It is ErrNotPlain where that is a link or no file. It returns the number of lines that are damaged, which
-// take does not see; the last line may still be written, and is not among them.
+// run may train meanwhile. It returns the number of lines that are damaged, which
+// take does not see; the last line may still be written, and is not among them. The error is ErrNotPlain for a link
+// or a pipe in the file's place.
 func ReadMetrics(ctx context.Context, dir string, take func(Record) error) (damaged int, err error) {
 	f, err := OpenPlain(filepath.Join(dir, MetricsName))
 	if err != nil {

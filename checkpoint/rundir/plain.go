@@ -10,7 +10,7 @@ import (
 	"github.com/berth-ml/berth/engine/osfile"
 )
 
-// ErrNotPlain: a file of a run is a link, or no file. Whoever looks at runs reads only plain files of the run folder: a link may
+// ErrNotPlain: a file of a run is a link, a pipe or a device. Whoever looks at runs reads only plain files of the run folder: a link may
 // lead anywhere, and a pipe holds up its reader.
 var ErrNotPlain = errors.New("it is a link or no plain file, which is not read")
 
