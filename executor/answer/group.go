@@ -34,7 +34,7 @@ func newGroup(x Group, c *common) *group {
 	return &group{Group: x, common: c, turn: make(chan struct{}, 1), joints: map[int]*joint{}, filled: map[int]bool{}}
 }
 
-// load compiles the programs of all models, and loads their weights.
+// load compiles a program of each model, and copies its weights in.
 func (g *group) load(ctx context.Context) error {
 	err := g.add(ctx, g.Model, g.Load)
 	for _, a := range g.Adapters {
@@ -45,21 +45,36 @@ func (g *group) load(ctx context.Context) error {
 	return err
 }
 
-// add compiles the programs of another model, and loads its weights.
+// failed is an error of loading. If it is the loss of a device, that is told: another load does without it.
+func (g *group) failed(err error) error {
+	if id, lost := executor.LostDevice(err); lost {
+		g.Lost(id, err)
+	}
+	return err
+}
+
+// add adds a model, with a program that has its weights.
 func (g *group) add(ctx context.Context, m Model, load func(context.Context, Loader) error) error {
 	if m.Info.Chat != nil { // each request of messages renders it
 		info := *m.Info
 		info.Chat = info.Chat.Parsed()
 		m.Info = &info
 	}
-	sizes := batching.Buckets(g.opt.Batch)
-	e := NewEngine(g.Runtime, m, EngineOptions{Load: load, Raw: true, Keep: max(8, len(sizes))})
+	e := NewEngine(g.Runtime, m, EngineOptions{Load: load, Raw: true, Keep: max(8, len(batching.Buckets(g.opt.Batch)))})
 	g.engines = append(g.engines, e)
-	for _, n := range sizes {
-		if _, err := e.predictor(ctx, question{samples: n}); err != nil {
-			return err
+	_, err := e.predictor(ctx, question{samples: 1})
+	return err
+}
+
+// compile compiles the programs of all models for each size of a batch.
+func (g *group) compile(ctx context.Context) error {
+	for _, e := range g.engines {
+		for _, n := range batching.Buckets(g.opt.Batch) {
+			if _, err := e.predictor(ctx, question{samples: n}); err != nil {
+				return err
+			}
+			g.programs.Add(1)
 		}
-		g.programs.Add(1)
 	}
 	return nil
 }
@@ -151,16 +166,6 @@ func (g *group) left() bool { return g.gone.Load() != nil }
 
 // WentOnWithout reports whether a group, by index, was lost while others answer.
 func (s *Service) WentOnWithout(i int) bool { return s.groups[i].left() }
-
-// anyGroup is one that is not lost.
-func (c *common) anyGroup() *group {
-	for _, g := range c.groups {
-		if !g.left() {
-			return g
-		}
-	}
-	panic("BUG: all groups are left out")
-}
 
 // note takes the warnings of the runtime. It is called in turn.
 func (g *group) note() {

@@ -73,13 +73,9 @@ type common struct {
 func NewService(ctx context.Context, list []Group, o ServiceOptions) (_ *Service, err error) {
 	c := &common{opt: o, done: make(chan struct{})}
 	for _, x := range list {
-		g := newGroup(x, c)
-		c.groups = append(c.groups, g)
-		if err == nil {
-			err = g.load(ctx)
-		}
+		c.groups = append(c.groups, newGroup(x, c))
 	}
-	if err != nil {
+	if err := c.load(ctx); err != nil {
 		return nil, errors.Join(err, c.closeEngines())
 	}
 	c.texts = newTexts(o, c.groups)
@@ -100,6 +96,22 @@ func NewService(ctx context.Context, list []Group, o ServiceOptions) (_ *Service
 		})
 	}
 	return c.all[0], nil
+}
+
+// load compiles the programs of all groups, and copies the weights in: to one right after the other, as a run that trains
+// may delete them.
+func (c *common) load(ctx context.Context) error {
+	for _, g := range c.groups {
+		if err := g.load(ctx); err != nil {
+			return g.failed(err)
+		}
+	}
+	for _, g := range c.groups {
+		if err := g.compile(ctx); err != nil {
+			return g.failed(err)
+		}
+	}
+	return nil
 }
 
 // closeEngines unloads the programs for samples in memory.
@@ -133,8 +145,17 @@ func (s *Service) run(b batching.Batch) (out []float32, err error) {
 
 // Weights copies variables of the service's model to the host, by name.
 func (s *Service) Weights(ctx context.Context, wanted func(v *graph.Value) bool) (contents map[string][]byte, err error) {
+	for _, g := range s.groups { // where one is lost meanwhile, another has the same
+		if contents, err = s.weightsOn(ctx, g, wanted); err == nil || !g.left() {
+			break
+		}
+	}
+	return contents, err
+}
+
+// weightsOn is Weights of a group.
+func (s *Service) weightsOn(ctx context.Context, g *group, wanted func(v *graph.Value) bool) (contents map[string][]byte, err error) {
 	contents = map[string][]byte{}
-	g := s.anyGroup()
 	err = g.inTurn(ctx, func() error {
 		p, err := g.engines[s.index].predictor(ctx, question{samples: 1})
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/internal/errs"
 )
 
@@ -66,14 +67,12 @@ func (s *Service) Generate(ctx context.Context, o GenerateOptions, emit func(Pie
 		if err != nil {
 			return Generation{}, err
 		}
-		g := p.of.group
 		began, err := s.generate(ctx, t, p)
-		s.texts.giveBack(p, t.res.Tokens)
-		if err != nil && ctx.Err() == nil && g.left() {
+		if _, lost := executor.LostDevice(err); lost && ctx.Err() == nil && p.of.group.left() {
 			if t.res.Tokens == 0 { // nobody has seen any of it
 				continue
 			}
-			err = fmt.Errorf("%s was lost after %d tokens of the text: ask for the text again: %w", g.name(), t.res.Tokens, err)
+			err = fmt.Errorf("%s was lost after %d tokens of the text: ask for the text again: %w", p.of.group.name(), t.res.Tokens, err)
 		}
 		if !began {
 			return Generation{}, err
@@ -82,8 +81,9 @@ func (s *Service) Generate(ctx context.Context, o GenerateOptions, emit func(Pie
 	}
 }
 
-// generate continues a text at its place. It has not begun where no generator is there.
+// generate continues a text at its place, which it gives back. It has not begun where no generator is there.
 func (s *Service) generate(ctx context.Context, t *Text, p place) (began bool, err error) {
+	defer func() { s.texts.giveBack(p, t.res.Tokens) }() // also where the text's emit panics
 	j, err := p.of.group.joint(ctx, s.index)
 	if err != nil {
 		return false, err

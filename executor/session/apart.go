@@ -8,8 +8,8 @@ import (
 )
 
 // Apart are sessions on one group of devices each that has the whole model; s itself where there is one group. Each is to
-// be planned, and makes a runtime of its own. All may be used at the same time. Their devices are those of s, which closes
-// them.
+// be planned, and makes a runtime of its own. All may be used at the same time: see [Divide]. Their devices are those of s,
+// which closes them.
 func (s *Session) Apart() (list []*Session) {
 	g := s.Groups
 	if g.Count < 2 {
@@ -20,11 +20,16 @@ func (s *Session) Apart() (list []*Session) {
 		for d := range g.Size {
 			on = append(on, k*g.Size+d)
 		}
-		part := s.Only(on)
-		part.parts = max(1, s.parts) * g.Count
-		list = append(list, part)
+		list = append(list, s.Only(on))
 	}
 	return list
+}
+
+// Divide has sessions of Only that are used at the same time divide the host's memory.
+func Divide(list []*Session) {
+	for _, part := range list {
+		part.parts = len(list)
+	}
 }
 
 // Only is the session on some of its devices, by index, and is to be planned.

@@ -39,6 +39,7 @@ type Model struct {
 	values  *initial.Values   // the file of weights, until they are loaded
 	found   *rundir.Found     // the checkpoint, likewise; nil: it is found anew, by used.ID
 	fixed   bool              // weights were loaded: no other checkpoint is used from then on
+	first   bool              // a service is being opened, before which no weights were loaded
 	like    *datasets.Info    // the checkpoint's description of its data; nil: the session's is of data itself
 	data    *datasets.Dataset // nil until it is read
 
@@ -261,12 +262,15 @@ func (t *Model) release() (err error) {
 }
 
 // loaded releases what the weights were read from, unless devices read them
-// again and again.
-func (t *Model) loaded() error {
-	if t.session.Plan.AnyTight() {
-		return nil
+// again and again. Those of adapters stay in host memory then.
+func (t *Model) loaded() (err error) {
+	if !t.session.Plan.AnyTight() {
+		return t.release()
 	}
-	return t.release()
+	for _, a := range t.adapters {
+		err = errors.Join(err, a.close())
+	}
+	return err
 }
 
 // Notes say how evaluation is other than its user may expect: what percentages of

@@ -86,6 +86,8 @@ func (t *Model) Serve(ctx context.Context, o ServeOptions) (_ *Service, err erro
 	if err != nil {
 		return nil, err
 	}
+	t.begin()
+	defer func() { t.first = false }()
 	s := &Service{opened: &opened{trained: t, leave: leave}, model: t.session.Trained()}
 	if err := s.open(ctx, o); err != nil {
 		return nil, errors.Join(answer.Kept(err), s.end())
@@ -100,46 +102,91 @@ func (s *Service) open(ctx context.Context, o ServeOptions) error {
 	if err != nil {
 		return err
 	}
-	var groups []answer.Group
+	var needs []residency.TenantOptions
 	for _, part := range parts {
-		g, err := s.join(ctx, part, o)
+		n, err := s.trained.onSession(part).needs(ctx, o.Texts)
 		if err != nil {
 			return err
 		}
-		groups = append(groups, g)
+		needs = append(needs, n)
 	}
-	s.answers, err = answer.NewService(ctx, groups, answer.ServiceOptions{Batch: o.Batch, Queue: o.Queue, Texts: o.Texts})
-	return err
+	if err := s.join(ctx, parts, needs, o.AtOnce); err != nil {
+		return err
+	}
+	var groups []answer.Group
+	for i, part := range parts {
+		groups = append(groups, s.group(part, s.rts[i]))
+	}
+	return s.load(ctx, groups, answer.ServiceOptions{Batch: o.Batch, Queue: o.Queue, Texts: o.Texts})
 }
 
-// join makes the runtime of a group of devices.
-func (s *Service) join(ctx context.Context, part *session.Session, o ServeOptions) (g answer.Group, err error) {
-	on := *s.trained
-	on.session = part
-	needs := on.needs(ctx, o.Texts)
-	if on.adapters != nil {
-		if err := on.besides(ctx, o.Texts, &needs); err != nil {
-			return g, err
+// join makes a runtime on each group of devices. While it waits for the memory of one, it has none of the others: a run
+// that waits for those, and before it for that one, would otherwise wait for ever.
+func (s *Service) join(ctx context.Context, parts []*session.Session, needs []residency.TenantOptions, atOnce bool) error {
+	for first := 0; ; {
+		occupied, err := s.joinFrom(ctx, first, parts, needs, atOnce)
+		if atOnce || !errors.Is(err, residency.ErrOccupied) {
+			return err
 		}
+		if err := s.closeRuntimes(); err != nil {
+			return err
+		}
+		first = occupied
 	}
-	needs.AtOnce = o.AtOnce
-	rt, err := on.runtime(ctx, needs)
-	if err != nil {
-		return g, err
+}
+
+// joinFrom makes a runtime on each group of devices, from the one at first on. It waits for the memory of that one alone,
+// and not even for that if all is to be there at once. After an error, it says which group has none.
+func (s *Service) joinFrom(ctx context.Context, first int, parts []*session.Session, needs []residency.TenantOptions, atOnce bool) (failed int, err error) {
+	s.rts = make([]*executor.Runtime, len(parts))
+	for k := range parts {
+		i := (first + k) % len(parts)
+		n, on := needs[i], s.trained.onSession(parts[i])
+		n.AtOnce = atOnce || k > 0
+		rt, err := on.runtime(ctx, n)
+		if err != nil {
+			return i, err
+		}
+		s.rts[i], s.trained.beside = rt, on.beside
+		parts[i].Watch(rt, nil, func() time.Duration { return session.LeastPatience })
 	}
-	s.rts, s.trained.beside = append(s.rts, rt), on.beside
-	part.Watch(rt, nil, func() time.Duration { return session.LeastPatience })
-	g = answer.Group{
+	return 0, nil
+}
+
+// group is a group of devices with its runtime.
+func (s *Service) group(part *session.Session, rt *executor.Runtime) answer.Group {
+	g := answer.Group{
 		Runtime: rt, Model: part.Trained(), Load: s.trained.load,
 		Lost: func(id device.ID, err error) { part.GiveUp(rt, id, err) },
 	}
 	for _, d := range part.Devices {
 		g.Devices = append(g.Devices, d.ID())
 	}
-	for _, a := range on.adapters {
+	for _, a := range s.trained.adapters {
 		g.Adapters = append(g.Adapters, answer.Adapted{Model: a.of(part), Load: a.load})
 	}
-	return g, nil
+	return g
+}
+
+// load makes the service, with the weights on all groups. Where a run that trains meanwhile deletes a checkpoint that only
+// some of them have, all begin again with the one that is meant then: each answers with the same weights.
+func (s *Service) load(ctx context.Context, groups []answer.Group, o answer.ServiceOptions) (err error) {
+	for range rounds {
+		if s.answers, err = answer.NewService(ctx, groups, o); !errors.Is(err, errHalf) {
+			return err
+		}
+		if err := s.trained.pickAgain(ctx); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// onSession is the model on another session, to plan and to make a runtime.
+func (t *Model) onSession(s *session.Session) *Model {
+	on := *t
+	on.session = s
+	return &on
 }
 
 // apart is the session on each group of devices that has the whole model. Devices of different kinds have it each, too,
@@ -148,7 +195,11 @@ func (t *Model) apart(ctx context.Context) (list []*session.Session, err error) 
 	s := t.session
 	kinds := s.Kinds()
 	if c := s.Config.Partition.Stages; len(kinds) < 2 || max(c.Count, len(c.Blocks)) > 0 {
-		return t.groupsOf(ctx, s)
+		list, err := t.groupsOf(ctx, s)
+		if len(list) > 1 {
+			session.Divide(list)
+		}
+		return list, err
 	}
 	for _, kind := range kinds {
 		part := s.Only(kind)
@@ -164,6 +215,7 @@ func (t *Model) apart(ctx context.Context) (list []*session.Session, err error) 
 		}
 		list = append(list, groups...)
 	}
+	session.Divide(list)
 	return list, nil
 }
 
@@ -183,22 +235,23 @@ func (t *Model) groupsOf(ctx context.Context, s *session.Session) ([]*session.Se
 }
 
 // needs is the memory of a service: the plan's, and where the model is of text the one for
-// generating so many texts at once, if that is more.
-func (t *Model) needs(ctx context.Context, texts int) (o residency.TenantOptions) {
+// generating so many texts at once, if that is more; and that of the adapters.
+func (t *Model) needs(ctx context.Context, texts int) (o residency.TenantOptions, err error) {
 	on := t.session
 	m := on.Trained()
-	if m.Speaks() != nil {
-		return o
+	if m.Speaks() == nil {
+		size := m.Generator()
+		size.Texts = texts
+		plans, err := infer.GeneratorPlans(m.Infer, size, stop.Of(ctx))
+		if err == nil { // else the model predicts all the same; Generate says why it does not
+			o.Floors, o.Peaks = on.MemoryOf(on.Plan, on.Groups)
+			cover(on, &o, plans)
+		}
 	}
-	size := m.Generator()
-	size.Texts = texts
-	plans, err := infer.GeneratorPlans(m.Infer, size, stop.Of(ctx))
-	if err != nil { // the model predicts all the same; Generate says why it does not
-		return o
+	if t.adapters != nil {
+		err = t.besides(ctx, texts, &o)
 	}
-	o.Floors, o.Peaks = on.MemoryOf(on.Plan, on.Groups)
-	cover(on, &o, plans)
-	return o
+	return o, err
 }
 
 // cover adds the memory of a generator's plans.
@@ -318,14 +371,23 @@ func (s *Service) Close() error {
 
 // end gives back the devices.
 func (s *Service) end() (err error) {
+	err = errors.Join(s.closeRuntimes(), s.trained.release())
+	s.leave()
+	return err
+}
+
+// closeRuntimes frees the memory of the devices.
+func (s *Service) closeRuntimes() (err error) {
 	for i, rt := range s.rts {
+		if rt == nil {
+			continue
+		}
 		closed := rt.Close()
 		if s.answers != nil && s.answers.WentOnWithout(i) {
 			closed, s.trained.goneOn = executor.Unrelated(closed), true
 		}
 		err = errors.Join(err, closed)
 	}
-	err = errors.Join(err, s.trained.release())
-	s.leave()
+	s.rts = nil
 	return err
 }
