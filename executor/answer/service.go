@@ -278,12 +278,12 @@ type ServiceStats struct {
 	Texts        int           // that are being generated
 	WaitingTexts int           // that wait for their turn
 	Tokens       int64         // that were generated
-	Programs     int           // that were compiled; each group of devices has its own, which are not counted again
+	Programs     int           // that were compiled; each copy of the weights has its own, which are not counted again
 	WeightBytes  int64         // of weights that were copied to the devices since Serve
-	Groups       []GroupStats  // of devices that have the model, which compute at the same time
+	Groups       []GroupStats  // of the devices of each copy of the weights, which compute at the same time
 }
 
-// GroupStats counts what a group of devices has done.
+// GroupStats counts what the devices of one copy of the weights have done.
 type GroupStats struct {
 	Devices     []device.ID
 	Batches     int64

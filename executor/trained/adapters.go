@@ -424,7 +424,7 @@ func ownVars(g *graph.Graph) (list []*graph.Value) {
 type Part struct {
 	Adapter string // its name; "": the model itself, which is the base of the adapters
 	Used    checkpoint.Used
-	Bytes   int64 // of these weights, which a group of devices has once
+	Bytes   int64 // of these weights, in each copy of the base
 }
 
 // parts are the weights of a service, those of the model first.

@@ -47,7 +47,7 @@ type opened struct {
 type ServeOptions struct {
 	Batch int // most samples of a batch; default 32
 	Queue int // most samples that wait for a batch, and most texts that wait for their turn; default 1024
-	Texts int // texts that are generated at once, by each group of devices that has the model; the devices have caches for as many; default 4
+	Texts int // texts that are generated at once with each copy of the weights; the devices have caches for as many; default 4
 
 	// AtOnce has Serve fail with residency.ErrOccupied where other users of shared Devices leave
 	// too little memory. Default: it waits until some of them close.
@@ -71,8 +71,8 @@ func (o *ServeOptions) check() error {
 	return nil
 }
 
-// Serve copies the weights in, and compiles a program for each size of a batch. Devices that have the
-// whole model, alone or in groups, answer at the same time, each with a copy of the weights. The caller closes
+// Serve copies the weights in, and compiles a program for each size of a batch. Each device, or as few
+// together as have room for the whole model, has a copy of the weights, and all answer at the same time. The caller closes
 // the service.
 func (t *Model) Serve(ctx context.Context, o ServeOptions) (_ *Service, err error) {
 	defer func() { err = errors.Join(err, t.loaded()) }()

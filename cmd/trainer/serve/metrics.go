@@ -12,6 +12,7 @@ import (
 
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/cmd/trainer/internal/exposition"
+	"github.com/berth-ml/berth/engine/device"
 )
 
 // metrics counts requests, and adds up what the services of all weights have done.
@@ -104,7 +105,7 @@ func add(sum *berth.ServiceStats, x berth.ServiceStats) {
 		}
 		of := &sum.Groups[i]
 		of.Batches, of.Samples, of.WeightBytes = of.Batches+g.Batches, of.Samples+g.Samples, of.WeightBytes+g.WeightBytes
-		of.Texts, of.Tokens, of.Lost = of.Texts+g.Texts, of.Tokens+g.Tokens, g.Lost
+		of.Texts, of.Tokens = of.Texts+g.Texts, of.Tokens+g.Tokens
 	}
 }
 
@@ -121,15 +122,8 @@ func (c *metrics) stats() (sum berth.ServiceStats) {
 	return sum
 }
 
-// groups is what each device, or group of devices, has done.
-func (c *metrics) groups() []berth.ServiceGroupStats {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.stats().Groups
-}
-
-// write writes all numbers in the text format of Prometheus.
-func (c *metrics) write(w io.Writer, parts []berth.ServicePart, memory, most int64) {
+// write writes all numbers in the text format of Prometheus; devices are those to write of.
+func (c *metrics) write(w io.Writer, parts []berth.ServicePart, devices []berth.ServiceGroupStats, memory, most int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	st, p := c.stats(), exposition.Page{W: w, Prefix: "berth_serve_"}
@@ -163,7 +157,7 @@ func (c *metrics) write(w io.Writer, parts []berth.ServicePart, memory, most int
 	p.One("reloads_total", exposition.Counter, "Newer checkpoints that were loaded.", float64(c.reloads.Load()))
 	p.One("failed_reloads_total", exposition.Counter, "Newer checkpoints that could not be loaded.", float64(c.failedReloads.Load()))
 	p.One("device_failures_total", exposition.Counter, "Failures of devices after which the model was loaded again.", float64(c.repairs.Load()))
-	writeDevices(p, st.Groups)
+	writeDevices(p, devices, st.Groups)
 	if len(parts) == 0 {
 		parts = []berth.ServicePart{{}}
 	}
@@ -172,8 +166,18 @@ func (c *metrics) write(w io.Writer, parts []berth.ServicePart, memory, most int
 	writeParts(p, "checkpoint_step", "Training step of the checkpoint in use.", parts, func(x berth.ServicePart) float64 { return float64(x.Used.Step) })
 }
 
-// writeDevices writes the metrics of each device, or group of devices, that has the model.
-func writeDevices(p exposition.Page, list []berth.ServiceGroupStats) {
+// writeDevices writes the metrics of the devices that have a copy of the weights, or would if they were not lost. all is what
+// devices have done since the server began.
+func writeDevices(p exposition.Page, now, all []berth.ServiceGroupStats) {
+	var list []berth.ServiceGroupStats
+	for _, g := range now {
+		x := berth.ServiceGroupStats{Devices: g.Devices}
+		if i := slices.IndexFunc(all, func(of berth.ServiceGroupStats) bool { return slices.Equal(of.Devices, g.Devices) }); i >= 0 {
+			x = all[i]
+		}
+		x.Lost = g.Lost
+		list = append(list, x)
+	}
 	for _, m := range []struct {
 		name, help, kind string
 
@@ -198,13 +202,18 @@ func writeDevices(p exposition.Page, list []berth.ServiceGroupStats) {
 	}
 }
 
-// devicesText lists the devices of a group.
+// devicesText lists the devices that have a copy of the weights together.
 func devicesText(g *berth.ServiceGroupStats) string {
+	return strings.ReplaceAll(idsText(g.Devices), " ", "")
+}
+
+// idsText lists devices.
+func idsText(list []device.ID) string {
 	var ids []string
-	for _, id := range g.Devices {
+	for _, id := range list {
 		ids = append(ids, string(id))
 	}
-	return strings.Join(ids, ",")
+	return strings.Join(ids, ", ")
 }
 
 // compare orders by path, then by status.

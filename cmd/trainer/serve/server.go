@@ -39,7 +39,7 @@ func Open(ctx context.Context, o OpenOptions) (*Server, error) {
 	standard(&s.opt.Limits.Memory, usualMemory()) // the weights are loaded
 	m := s.models.newest
 	all := s.opt
-	all.Service.Texts *= len(m.service.Stats().Groups) // each group of devices generates as many
+	all.Service.Texts *= len(m.service.Stats().Groups) // each copy of the weights generates as many
 	s.gate = newGate(&all)
 	d := &desk{s.opt.Limits, o.Config.Name, s.models, s.gate, costsOf(m.service, &s.opt.Limits), m.trained.CanGenerate() == nil}
 	if err := d.costs.fits(s.gate, &d.limits); err != nil {
@@ -93,16 +93,16 @@ func (s *Server) Stats() berth.ServiceStats {
 	return s.counted.stats()
 }
 
-// DevicesText says which devices answer at the same time; "" where there is one group of them.
+// DevicesText says which devices answer at the same time; "" where there is one copy of the weights.
 func (s *Server) DevicesText() string {
 	var list []string
-	for _, g := range s.Stats().Groups {
+	for _, g := range s.models.groups() {
 		list = append(list, devicesText(&g))
 	}
 	if len(list) < 2 {
 		return ""
 	}
-	return fmt.Sprintf("the weights are on %d devices or groups of devices, which answer at the same time: %s", len(list), strings.Join(list, "; "))
+	return fmt.Sprintf("%d copies of the weights answer at the same time, on the devices %s", len(list), strings.Join(list, "; "))
 }
 
 // handler answers a request. What it takes is held by the pass.
