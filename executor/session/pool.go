@@ -31,7 +31,7 @@ type Pool struct {
 	data    datasets.Shelf
 	host    int64           // see HostMemory
 	whole   configs.Devices // what Reopen opens: config, and devices that could not be opened anew
-	missing error           // see Missing
+	missing string          // see Missing
 
 	mu     sync.RWMutex
 	lost   []bool           // per device: it was given up
@@ -162,17 +162,17 @@ func (p *Pool) Reopen() (*Pool, error) {
 	}
 	for _, c := range fewer(p.whole) {
 		if next, failed := openPool(c, again); failed == nil {
-			next.whole, next.missing = p.whole, err
+			next.whole, next.missing = p.whole, err.Error()
 			return next, nil
 		}
 	}
 	return nil, err
 }
 
-// Missing says why Reopen has left devices out; nil: it has not.
-func (p *Pool) Missing() error {
+// Missing says why Reopen has left devices out; "": it has not.
+func (p *Pool) Missing() string {
 	if p.checkOpened() != nil {
-		return nil
+		return ""
 	}
 	return p.missing
 }

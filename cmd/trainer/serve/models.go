@@ -451,13 +451,13 @@ func (x *models) reopen(ctx context.Context) (m *model, err error) {
 	x.devices = d
 	usable, missing := d.Usable(), d.Missing()
 	for id := range x.out {
-		if x.out[id] = missing; slices.Contains(usable, id) {
+		if x.out[id] = errors.New(missing); slices.Contains(usable, id) {
 			delete(x.out, id)
 		}
 	}
 	x.mu.Unlock()
-	if missing != nil {
-		x.opt.Log(fmt.Sprintf("%v; going on without these devices, on %s", missing, idsText(usable)))
+	if missing != "" {
+		x.opt.Log(fmt.Sprintf("%s; going on without these devices, on %s", missing, idsText(usable)))
 	}
 	if m, err = x.loadOnRest(ctx, x.asked(), true); err != nil {
 		return nil, errors.Join(err, d.Close())
