@@ -14,7 +14,6 @@ import (
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/engine/device"
-	"github.com/berth-ml/berth/executor"
 )
 
 // follower looks for better or newer checkpoints of the run, or of each adapter's.
@@ -186,7 +185,7 @@ func (f *follower) load(ctx context.Context, list []*followed) error {
 
 // lostDevice reports whether an error is the failure of a device. Too little memory will be too little again.
 func lostDevice(err error) bool {
-	_, lost := executor.LostDevice(err)
+	_, lost := berth.LossOf(err)
 	_, full := errors.AsType[*device.OutOfMemoryError](err)
 	return lost && !full
 }

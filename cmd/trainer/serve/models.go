@@ -15,7 +15,6 @@ import (
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/device"
-	"github.com/berth-ml/berth/executor"
 )
 
 // model is weights on the devices.
@@ -144,7 +143,8 @@ func (x *models) loadOnRest(ctx context.Context, w choice, repairs bool) (*model
 	var failed, without []device.ID
 	for {
 		m, err := x.load(ctx, w, without...)
-		id, lost := executor.LostDevice(err)
+		loss, lost := berth.LossOf(err)
+		id := loss.Device
 		usable := slices.Contains(x.devices.Usable(), id)
 		if !lost || usable && !repairs || slices.Contains(failed, id) {
 			return m, err
@@ -160,7 +160,7 @@ func (x *models) loadOnRest(ctx context.Context, w choice, repairs bool) (*model
 		x.mu.Lock()
 		x.out[id] = err
 		x.mu.Unlock()
-		x.opt.Log(fmt.Sprintf("%s; going on without %s, on %s", executor.Happened(err), id, idsText(rest)))
+		x.opt.Log(fmt.Sprintf("%s; going on without %s, on %s", loss.Cause, id, idsText(rest)))
 	}
 }
 
@@ -190,8 +190,8 @@ func (x *models) mayComeBack() (ids []device.ID) {
 	usable := x.devices.Usable()
 	x.mu.Unlock()
 	for _, g := range x.groups() {
-		if id, lost := executor.LostDevice(g.Lost); lost && slices.Contains(usable, id) {
-			ids = append(ids, id)
+		if l, lost := berth.LossOf(g.Lost); lost && slices.Contains(usable, l.Device) {
+			ids = append(ids, l.Device)
 		}
 	}
 	return ids
@@ -266,8 +266,8 @@ func (x *models) set(m *model, broken error) (before *model) {
 	before, x.newest, x.broken = x.newest, m, broken
 	if before != nil {
 		for _, g := range before.service.Stats().Groups {
-			if id, lost := executor.LostDevice(g.Lost); lost {
-				x.out[id] = g.Lost
+			if l, lost := berth.LossOf(g.Lost); lost {
+				x.out[l.Device] = g.Lost
 			}
 		}
 	}
