@@ -68,7 +68,7 @@ var plain = []string{
 // functions are the exported functions.
 var functions = map[string]any{
 	"Open": berth.Open, "OpenTrained": berth.OpenTrained, "OpenAdapters": berth.OpenAdapters, "OpenDevices": berth.OpenDevices, "Import": berth.Import, "Export": berth.Export, "ExportPEFT": berth.ExportPEFT, "ExportONNX": berth.ExportONNX, "ExportSafetensors": berth.ExportSafetensors,
-	"Compile": berth.Compile, "IsUsage": berth.IsUsage, "ReadData": berth.ReadData, "DescribeTable": berth.DescribeTable, "JoinRanks": berth.JoinRanks,
+	"Compile": berth.Compile, "IsUsage": berth.IsUsage, "ReadData": berth.ReadData, "DescribeTable": berth.DescribeTable, "JoinRanks": berth.JoinRanks, "LossOf": berth.LossOf,
 }
 
 // Each exported type and function of package berth is in a table of these tests.
