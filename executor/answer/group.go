@@ -139,6 +139,11 @@ func (g *group) inTurn(ctx context.Context, f func() error) error {
 	return err
 }
 
+// settled waits until what runs on the group has ended. If that was the loss of the group, others know it then.
+func (g *group) settled(ctx context.Context) error {
+	return g.inTurn(ctx, func() error { return nil })
+}
+
 // lose has the other groups go on without this one, after a loss of it. Without others, it is the loss of the service.
 func (g *group) lose(err error) {
 	g.losing.Lock()

@@ -90,10 +90,14 @@ func NewService(ctx context.Context, list []Group, o ServiceOptions) (_ *Service
 		g.turn <- struct{}{}
 	}
 	for _, s := range c.all {
-		s.queue = batching.New(batching.Options{
+		q := batching.Options{
 			Batch: o.Batch, Waiting: o.Queue, Workers: len(c.groups), Run: s.run, Gone: func(i int) bool { return c.groups[i].left() },
 			Alone: func(err error) bool { return errors.Is(err, device.ErrNonFinite) },
-		})
+		}
+		if len(c.groups) > 1 {
+			q.Ready = c.ready
+		}
+		s.queue = batching.New(q)
 	}
 	return c.all[0], nil
 }
@@ -128,6 +132,14 @@ func (s *Service) Adapter(i int) *Service { return s.all[1+i] }
 
 // model is the service's. It is cut for the first group; the rest of it is that of all.
 func (s *Service) model() *Model { return &s.groups[0].engines[s.index].Model }
+
+// ready waits until no other program runs on a group, by index. If it has to wait, it calls others first.
+func (c *common) ready(i int, others func()) {
+	if g := c.groups[i]; len(g.turn) == 0 {
+		others()
+		_ = g.settled(context.Background())
+	}
+}
 
 // run computes a batch.
 func (s *Service) run(b batching.Batch) (out []float32, err error) {

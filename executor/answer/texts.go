@@ -68,7 +68,11 @@ func (s *Service) Generate(ctx context.Context, o GenerateOptions, emit func(Pie
 			return Generation{}, err
 		}
 		began, err := s.generate(ctx, t, p)
-		if _, lost := executor.LostDevice(err); lost && ctx.Err() == nil && p.of.group.left() {
+		_, lost := executor.LostDevice(err)
+		if lost { // the text may hear of it before the step has ended
+			_ = p.of.group.settled(ctx)
+		}
+		if lost && ctx.Err() == nil && p.of.group.left() {
 			if t.res.Tokens == 0 { // nobody has seen any of it
 				continue
 			}

@@ -36,8 +36,13 @@ type Options struct {
 	// the batch is computed once more, without the others.
 	Run func(Batch) ([]float32, error)
 
+	// Ready waits until a worker can compute. Where that is not at once, it calls others first: another worker
+	// takes what waits. Nil: each can.
+	Ready func(worker int, others func())
+
 	// Gone reports whether a worker computes nothing any more, and others do. Then one of them computes the
-	// batch whose Run has failed. Nil: each goes on to the end. It must leave one worker.
+	// batch whose Run has failed; where it fails there, too, that is the error. Nil: each goes on to the end. It
+	// must leave one worker.
 	Gone func(worker int) bool
 
 	// Alone reports whether an error of Run may be about some of the samples only: then
@@ -64,6 +69,7 @@ type Queue struct {
 type batch struct {
 	Batch
 	parts []part
+	again bool // a worker has failed with it, and is gone
 }
 
 // worker computes batches. Its goroutine owns it.
@@ -102,8 +108,7 @@ func Buckets(batch int) (sizes []int) {
 
 // Do waits until samples have been computed, and gives their numbers. Rows are the
 // samples, of row bytes each; only samples of equal row are in a batch together. pick gives
-// the numbers of a sample that are kept, and nil keeps all. The goroutines of workers call it, also
-// at the same time. When ctx ends first, Do returns its cause, and samples that are
+// the numbers of a sample that are kept, and nil keeps all. The goroutines of workers call it, one after the other. When ctx ends first, Do returns its cause, and samples that are
 // in no batch yet are not computed. A panic of pick, or of Options.Run about the request's samples,
 // is Do's: others get their numbers.
 func (q *Queue) Do(ctx context.Context, rows []byte, row int, pick func(sample int, numbers []float32) []float32) ([]float32, error) {
@@ -117,8 +122,9 @@ func (q *Queue) Do(ctx context.Context, rows []byte, row int, pick func(sample i
 	q.wakeOne()
 	select {
 	case <-r.done:
-		panics.Raise(r.err)
-		return r.out, r.err
+		out, err := r.result()
+		panics.Raise(err)
+		return out, err
 	case <-ctx.Done():
 	}
 	q.mu.Lock() // the batch that takes samples of r copies them under mu
@@ -174,6 +180,9 @@ func (w *worker) run() {
 			return
 		}
 		for {
+			if w.opt.Ready != nil {
+				w.opt.Ready(w.index, w.wakeOne)
+			}
 			if w.gone(w.index) {
 				w.wakeOne()
 				return
@@ -291,7 +300,8 @@ func (w *worker) filled(n, row int) Batch {
 // compute runs a batch, and gives each request its numbers.
 func (w *worker) compute(b batch) {
 	out, err := w.numbers(b.Batch)
-	if err != nil && w.gone(w.index) {
+	if err != nil && w.gone(w.index) && !b.again { // else it may be what makes devices fail
+		b.again = true
 		w.giveBack(b)
 		return
 	}
@@ -308,13 +318,8 @@ func (w *worker) compute(b batch) {
 			w.refuse(x.of, err)
 			continue
 		}
-		kept, err := x.pick(out[at*per : (at+x.samples)*per])
-		if err != nil {
+		if err := x.give(out[at*per : (at+x.samples)*per]); err != nil {
 			w.refuse(x.of, err)
-		} else {
-			w.mu.Lock()
-			x.give(kept)
-			w.mu.Unlock()
 		}
 		at += x.samples
 	}
@@ -337,7 +342,7 @@ func (w *worker) apart(b batch) {
 	all := slices.Clone(b.Rows)
 	for _, x := range b.parts {
 		w.rows = append([]byte(nil), all[at*row:(at+x.samples)*row]...) // of its own, which another worker may get
-		w.compute(batch{w.filled(x.samples, row), []part{x}})
+		w.compute(batch{w.filled(x.samples, row), []part{x}, b.again})
 		at += x.samples
 	}
 }

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -339,4 +341,108 @@ func TestWorkersThatAreGone(t *testing.T) {
 		t.Errorf("the last worker: %v", err)
 	}
 	q.Close()
+}
+
+// A worker that has to wait leaves what waits to another, and takes its own batch once it is ready.
+func TestWorkerThatIsNotReady(t *testing.T) {
+	busy, waits := make(chan struct{}), make(chan struct{})
+	var computed [2]atomic.Int64
+	var once sync.Once
+	q := batching.New(batching.Options{
+		Batch: 1, Waiting: 100, Workers: 2,
+		Ready: func(worker int, others func()) {
+			if worker == 0 {
+				others()
+				once.Do(func() { close(waits) })
+				<-busy
+			}
+		},
+		Run: func(b batching.Batch) ([]float32, error) {
+			computed[b.Worker].Add(1)
+			return make([]float32, b.Samples), nil
+		},
+	})
+	defer q.Close()
+	defer close(busy)
+	for entered := false; !entered; {
+		if _, err := q.Do(t.Context(), []byte{1}, 1, nil); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-waits:
+			entered = true
+		default:
+		}
+	}
+	for range 10 {
+		if _, err := q.Do(t.Context(), []byte{1}, 1, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if computed[0].Load() != 0 {
+		t.Error("a worker that is not ready has computed")
+	}
+}
+
+// A batch with which a second worker fails, and is gone, fails: it takes no third one along.
+func TestBatchThatEndsWorkers(t *testing.T) {
+	var gone [4]atomic.Bool
+	bad := errors.New("bad")
+	q := batching.New(batching.Options{
+		Batch: 1, Waiting: 100, Workers: 4,
+		Gone: func(i int) bool { return gone[i].Load() },
+		Run: func(b batching.Batch) ([]float32, error) {
+			if b.Rows[0] == 9 {
+				gone[b.Worker].Store(true)
+				return nil, bad
+			}
+			return make([]float32, b.Samples), nil
+		},
+	})
+	defer q.Close()
+	if _, err := q.Do(t.Context(), []byte{9}, 1, nil); !errors.Is(err, bad) {
+		t.Errorf("got %v", err)
+	}
+	lost := 0
+	for i := range gone {
+		if gone[i].Load() {
+			lost++
+		}
+	}
+	if lost != 2 {
+		t.Errorf("%d workers are gone, expected 2", lost)
+	}
+	if _, err := q.Do(t.Context(), []byte{1}, 1, nil); err != nil {
+		t.Errorf("the others: %v", err)
+	}
+}
+
+// A request of many batches has its numbers in order, whoever computes them, and they are copied once.
+func TestPartsOfManyWorkers(t *testing.T) {
+	q := batching.New(batching.Options{Batch: 2, Waiting: 1 << 12, Workers: 3, Run: func(b batching.Batch) ([]float32, error) {
+		if b.Rows[0]%3 == 0 {
+			runtime.Gosched()
+		}
+		out := make([]float32, b.Samples)
+		for i := range out {
+			out[i] = float32(b.Rows[i])
+		}
+		return out, nil
+	}})
+	defer q.Close()
+	rows := make([]byte, 251)
+	for i := range rows {
+		rows[i] = byte(i)
+	}
+	for range 20 {
+		out, err := q.Do(t.Context(), rows, 1, nil)
+		if err != nil || len(out) != len(rows) || cap(out) != len(rows) {
+			t.Fatalf("%d numbers in room for %d: %v", len(out), cap(out), err)
+		}
+		for i, x := range out {
+			if x != float32(i) {
+				t.Fatalf("number %d is %v", i, x)
+			}
+		}
+	}
 }
