@@ -266,6 +266,23 @@ func TestReloadOfDamagedWeightsInUse(t *testing.T) {
 	c.post(t, "/predict", `{"inputs": [[120, 7]]}`, &predictions{})
 }
 
+// Adapters keep the weights that they have where a device comes back, also those whose checkpoint is damaged.
+func TestReloadBringsADeviceBackToAdapters(t *testing.T) {
+	rows := "height,width,kind\n" + strings.Repeat("100,3,cat\n120,7,dog\n150,1,cow\n", 8)
+	a := beside(t, catsConfig, exported(t, trained(t, rows, catsConfig)), rows, "{rank: 2, targets: [out]}")
+	a.config.Devices.Use = "cpu:2"
+	faults := []fault.Fault{{Device: "cpu:0", Op: fault.Launch, N: 1, Kind: fault.Slow}, {Device: "cpu:1", Op: fault.Launch, N: 1, Kind: fault.Fail}}
+	s, c := openAdapters(t, serve.OpenOptions{Adapters: []berth.Adapter{a.adapter("a")}, Faults: faults, Follow: -1, Service: berth.ServeOptions{Batch: 1}})
+	before := s.Parts()[1].Used.ID
+	c.lose(t, "cpu:1")
+	a.damageNewest(t)
+	var loaded struct{ Changed bool }
+	c.post(t, "/reload", "", &loaded)
+	if used, states := s.Parts()[1].Used.ID, c.states(t); loaded.Changed || used != before || !reflect.DeepEqual(states, both) {
+		t.Errorf("changed: %v, checkpoint %d after %d, %v", loaded.Changed, used, before, states)
+	}
+}
+
 // paired is a table's run on two groups of two devices.
 func paired(t *testing.T) run {
 	t.Helper()
