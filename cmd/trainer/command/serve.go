@@ -79,7 +79,7 @@ func addServeFlags(c *cobra.Command) *serveFlags {
 	c.Flags().StringArrayVar(&f.adapters, "adapter", nil, "answer with the adapter of a run by a name, `NAME=RUN`, in place of RUN; can be repeated")
 	c.Flags().IntVar(&f.service.Batch, "batch", 32, "compute at most `N` samples at once")
 	c.Flags().IntVar(&f.service.Queue, "queue", 1024, "let at most `N` samples wait, and as many texts")
-	c.Flags().IntVar(&f.service.Texts, "texts", 4, "generate at most `N` texts at once on each device")
+	c.Flags().IntVar(&f.service.Texts, "texts", 4, "generate at most `N` texts at once with each copy of the weights")
 	c.Flags().DurationVar(&f.follow, "follow", 2*time.Second, "look for a better or newer checkpoint every `TIME`; 0: at POST /reload alone")
 	c.Flags().DurationVar(&f.drain, "drain", 30*time.Second, "the longest `TIME` that requests get when the server ends")
 	c.Flags().DurationVar(&f.limits.Time, "deadline", 30*time.Second, "the longest `TIME` that a request may take")

@@ -166,7 +166,7 @@ func (c *metrics) write(w io.Writer, parts []berth.ServicePart, devices []berth.
 	writeParts(p, "checkpoint_step", "Training step of the checkpoint in use.", parts, func(x berth.ServicePart) float64 { return float64(x.Used.Step) })
 }
 
-// writeDevices writes the metrics of the devices that have a copy of the weights, or would if they were not lost. all is what
+// writeDevices writes the metrics of the devices that have a copy of the weights, or would if they had not failed. all is what
 // devices have done since the server began.
 func writeDevices(p exposition.Page, now, all []berth.ServiceGroupStats) {
 	var list []berth.ServiceGroupStats
@@ -183,7 +183,7 @@ func writeDevices(p exposition.Page, now, all []berth.ServiceGroupStats) {
 
 		of func(*berth.ServiceGroupStats) int64
 	}{
-		{"device_up", "1 while the device answers, 0 once it is lost.", exposition.Gauge, func(g *berth.ServiceGroupStats) int64 {
+		{"device_up", "1 while the device answers, 0 once it has failed or is lost.", exposition.Gauge, func(g *berth.ServiceGroupStats) int64 {
 			if g.Lost != nil {
 				return 0
 			}

@@ -32,6 +32,7 @@ type models struct {
 	counted *metrics
 	ending  atomic.Bool     // no new requests are wanted
 	changes chan struct{}   // has an element while weights are changed
+	all     []device.ID     // the devices that were opened first
 	life    context.Context // ended by close
 	die     context.CancelFunc
 
@@ -41,6 +42,7 @@ type models struct {
 	changed chan struct{}       // closed once newest or broken is another
 	broken  error               // why there is no model, where that may last; nil while one is made
 	out     map[device.ID]error // devices that the newest model does not use since they failed, and why
+	tries   map[device.ID]int   // failures of devices while other weights were loaded, since some were loaded there
 	again   time.Time           // when it is loaded again, where there is none
 	closed  bool
 	repairs sync.WaitGroup
@@ -49,19 +51,23 @@ type models struct {
 	// repair ended.
 	pause    time.Duration
 	repaired time.Time
+
+	told string // which devices answer; the holder of changes owns it
 }
 
 // openModels opens the devices and loads the weights.
 func openModels(ctx context.Context, o OpenOptions, counted *metrics) (*models, error) {
-	x := &models{opt: o, counted: counted, changes: make(chan struct{}, 1), changed: make(chan struct{}), out: map[device.ID]error{}}
+	x := &models{opt: o, counted: counted, changes: make(chan struct{}, 1), changed: make(chan struct{}), out: map[device.ID]error{}, tries: map[device.ID]int{}}
 	x.life, x.die = context.WithCancel(context.Background())
 	var err error
 	if x.devices, err = berth.OpenDevices(whole(o.Config.Devices), berth.DevicesOptions{Faults: o.Faults}); err != nil {
 		return nil, err
 	}
+	x.all = x.devices.Usable()
 	if x.newest, err = x.load(ctx, x.asked()); err != nil {
 		return nil, errors.Join(err, x.devices.Close())
 	}
+	x.told = copiesText(x.copies())
 	return x, nil
 }
 
@@ -138,7 +144,8 @@ func (x *models) load(ctx context.Context, w choice, without ...device.ID) (*mod
 }
 
 // loadOnRest is load, and goes on without devices that are lost meanwhile, while others are left. On a device one of whose
-// operations has merely failed, the weights in use still answer: only a repair, which has none, goes on without it.
+// operations has merely failed, the weights in use still answer: a repair, which has none, goes on without it at once,
+// and others do after mostTries.
 func (x *models) loadOnRest(ctx context.Context, w choice, repairs bool) (*model, error) {
 	var failed, without []device.ID
 	for {
@@ -146,7 +153,7 @@ func (x *models) loadOnRest(ctx context.Context, w choice, repairs bool) (*model
 		loss, lost := berth.LossOf(err)
 		id := loss.Device
 		usable := slices.Contains(x.devices.Usable(), id)
-		if !lost || usable && !repairs || slices.Contains(failed, id) {
+		if !lost || usable && !repairs && !x.gaveUp(err) || slices.Contains(failed, id) {
 			return m, err
 		}
 		failed = append(failed, id)
@@ -162,6 +169,36 @@ func (x *models) loadOnRest(ctx context.Context, w choice, repairs bool) (*model
 		x.mu.Unlock()
 		x.opt.Log(fmt.Sprintf("%s; going on without %s, on %s", loss.Cause, id, idsText(rest)))
 	}
+}
+
+// mostTries is how often weights are loaded on a device where that fails.
+const mostTries = 3
+
+// gaveUp counts the failure of a device while weights were loaded beside those in use. It reports whether they are not tried
+// there any more.
+func (x *models) gaveUp(err error) bool {
+	if lacksMemory(err) {
+		return false
+	}
+	loss, _ := berth.LossOf(err)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.tries[loss.Device]++
+	return x.tries[loss.Device] >= mostTries
+}
+
+// triesAgain reports whether an error of loading is the failure of a device that another try may not meet.
+func (x *models) triesAgain(err error) bool {
+	loss, lost := berth.LossOf(err)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return lost && !lacksMemory(err) && x.tries[loss.Device] < mostTries
+}
+
+// lacksMemory reports whether a device has too little memory. It will be too little again.
+func lacksMemory(err error) bool {
+	_, full := errors.AsType[*device.OutOfMemoryError](err)
+	return full
 }
 
 // rest are the devices that are not lost, but for some.
@@ -184,14 +221,31 @@ func (x *models) groups() (list []berth.ServiceGroupStats) {
 	return list
 }
 
-// mayComeBack lists the devices that answer nothing since an operation failed, and that are not lost: another load uses them.
-func (x *models) mayComeBack() (ids []device.ID) {
+// usable lists the devices that are not lost.
+func (x *models) usable() []device.ID {
 	x.mu.Lock()
-	usable := x.devices.Usable()
-	x.mu.Unlock()
+	defer x.mu.Unlock()
+	return x.devices.Usable()
+}
+
+// copies lists the copies of the weights that answer, each by its devices.
+func (x *models) copies() (list []string) {
 	for _, g := range x.groups() {
-		if l, lost := berth.LossOf(g.Lost); lost && slices.Contains(usable, l.Device) {
-			ids = append(ids, l.Device)
+		if g.Lost == nil {
+			list = append(list, devicesText(&g))
+		}
+	}
+	return list
+}
+
+// mayComeBack lists the devices that answer nothing, and that are not lost: another load may use them.
+func (x *models) mayComeBack() (ids []device.ID) {
+	usable := x.usable()
+	for _, g := range x.groups() {
+		for _, id := range g.Devices {
+			if g.Lost != nil && slices.Contains(usable, id) {
+				ids = append(ids, id)
+			}
 		}
 	}
 	return ids
@@ -266,8 +320,10 @@ func (x *models) set(m *model, broken error) (before *model) {
 	before, x.newest, x.broken = x.newest, m, broken
 	if before != nil {
 		for _, g := range before.service.Stats().Groups {
-			if l, lost := berth.LossOf(g.Lost); lost {
-				x.out[l.Device] = g.Lost
+			for _, id := range g.Devices {
+				if g.Lost != nil {
+					x.out[id] = g.Lost
+				}
 			}
 		}
 	}
@@ -306,18 +362,29 @@ func (x *models) end(m *model) error {
 
 // change answers with the weights that the options choose now. Where devices have no memory for both at
 // once, requests wait while the old ones give way; if the new ones cannot be loaded, the
-// old ones come back. Adapters of the indices kept have the weights that they have now.
-func (x *models) change(ctx context.Context, kept []int) error {
+// old ones come back. Adapters of the indices kept have the weights that they have now. With anew, so has everything else: the
+// weights in use are loaded on all devices.
+func (x *models) change(ctx context.Context, kept []int, anew bool) error {
 	select {
 	case x.changes <- struct{}{}:
 		defer func() { <-x.changes }()
 	case <-ctx.Done(): // a repair may take for ever
 		return context.Cause(ctx)
 	}
+	err := x.to(ctx, kept, anew)
+	x.settle(err == nil)
+	return err
+}
+
+// to is change, by the holder of changes.
+func (x *models) to(ctx context.Context, kept []int, anew bool) error {
 	c := x.asked()
-	if m, _, broken := x.now(); len(kept) > 0 {
+	if m, _, broken := x.now(); anew || len(kept) > 0 {
 		if m == nil {
 			return cmp.Or(broken, errLoading)
+		}
+		if anew {
+			c = x.those(m)
 		}
 		var err error
 		if c, err = x.keeping(ctx, c, m, kept); err != nil {
@@ -334,6 +401,25 @@ func (x *models) change(ctx context.Context, kept []int) error {
 	}
 	before, err := x.put(next)
 	return errors.Join(err, x.end(before))
+}
+
+// settle tells which devices answer, where they are others than those that were told last. Where the weights in use were asked
+// for, no failure of their devices counts any more.
+func (x *models) settle(asked bool) {
+	groups := x.groups()
+	x.mu.Lock()
+	for _, g := range groups {
+		for _, id := range g.Devices {
+			if asked && g.Lost == nil {
+				delete(x.tries, id)
+			}
+		}
+	}
+	x.mu.Unlock()
+	if text := copiesText(x.copies()); text != "" && text != x.told {
+		x.told = text
+		x.opt.Log(text)
+	}
 }
 
 // errLoading is the error of weights that are to be kept while none are loaded.
@@ -414,6 +500,7 @@ func (x *models) repair(m *model, cause error) {
 			x.repaired = time.Now()
 			x.counted.repairs.Add(1)
 			x.opt.Log("the model is loaded again")
+			x.settle(true)
 			return
 		}
 		x.opt.Log(fmt.Sprintf("the model cannot be loaded: %v; trying again%s", err, in(x.pause)))
@@ -450,9 +537,10 @@ func (x *models) reopen(ctx context.Context) (m *model, err error) {
 	x.mu.Lock()
 	x.devices = d
 	usable, missing := d.Usable(), d.Missing()
-	for id := range x.out {
-		if x.out[id] = errors.New(missing); slices.Contains(usable, id) {
-			delete(x.out, id)
+	clear(x.out)
+	for _, id := range x.all {
+		if !slices.Contains(usable, id) {
+			x.out[id] = errors.New(missing)
 		}
 	}
 	x.mu.Unlock()

@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
 
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/cmd/trainer/internal/exposition"
+	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/internal/units"
 )
 
@@ -35,7 +37,7 @@ func (s *desk) healthz(w http.ResponseWriter, _ *http.Request) error {
 		s.models.check(m)
 		return unavailable(fmt.Sprintf("the device failed: %v", m.service.Err()))
 	}
-	answer := map[string]any{"status": "ok", "weights": s.models.used(), "devices": deviceStates(s.models.groups())}
+	answer := map[string]any{"status": "ok", "weights": s.models.used(), "devices": deviceStates(s.models.groups(), s.models.usable())}
 	if list := usedByAdapters(s.models.parts()); list != nil {
 		answer["adapters"] = list
 	}
@@ -46,16 +48,19 @@ func (s *desk) healthz(w http.ResponseWriter, _ *http.Request) error {
 // deviceState says whether a device answers.
 type deviceState struct {
 	Device string `json:"device"` // or those that have a copy of the weights together
-	Status string `json:"status"` // ok or lost
+	Status string `json:"status"` // ok; failed, where it answers nothing and is not lost; or lost
 	Error  string `json:"error,omitempty"`
 }
 
-// deviceStates are those of all devices.
-func deviceStates(list []berth.ServiceGroupStats) (states []deviceState) {
+// deviceStates are those of all devices. Those that are not lost are usable.
+func deviceStates(list []berth.ServiceGroupStats, usable []device.ID) (states []deviceState) {
 	for i := range list {
 		x := deviceState{Device: devicesText(&list[i]), Status: "ok"}
 		if err := list[i].Lost; err != nil {
-			x.Status, x.Error = "lost", err.Error()
+			x.Status, x.Error = "failed", err.Error()
+			if slices.ContainsFunc(list[i].Devices, func(id device.ID) bool { return !slices.Contains(usable, id) }) {
+				x.Status = "lost"
+			}
 		}
 		states = append(states, x)
 	}

@@ -95,12 +95,20 @@ func (s *Server) Stats() berth.ServiceStats {
 
 // DevicesText says which devices answer at the same time; "" where there is one copy of the weights.
 func (s *Server) DevicesText() string {
-	var list []string
-	for _, g := range s.models.groups() {
-		list = append(list, devicesText(&g))
-	}
+	list := s.models.copies()
 	if len(list) < 2 {
 		return ""
+	}
+	return copiesText(list)
+}
+
+// copiesText says where copies of the weights answer; "" for none.
+func copiesText(list []string) string {
+	switch len(list) {
+	case 0:
+		return ""
+	case 1:
+		return "one copy of the weights answers, on " + list[0]
 	}
 	return fmt.Sprintf("%d copies of the weights answer at the same time, on the devices %s", len(list), strings.Join(list, "; "))
 }
