@@ -214,15 +214,7 @@ func TestNewerWeightsAfterAFailedOperation(t *testing.T) {
 // and POST /reload uses it again.
 func TestRepairWithoutADeviceThatFails(t *testing.T) {
 	_, c, log := onTwo(t, table(t), -1, "cpu:0 launch 1 lost", "cpu:1 launch 1 lost", "cpu:1 compile 2 fail")
-	for began := time.Now(); ; time.Sleep(time.Millisecond) {
-		code, _, _ := c.do(t.Context(), http.MethodPost, "/predict", `{"inputs": [[120, 7], [120, 7], [120, 7], [120, 7]]}`)
-		if _, text, _ := c.do(t.Context(), http.MethodGet, "/metrics", ""); code == http.StatusOK && strings.Contains(text, "device_failures_total 1") {
-			break
-		}
-		if time.Since(began) > time.Minute {
-			t.Fatal("the model is not loaded again")
-		}
-	}
+	c.untilRepaired(t)
 	if states := c.states(t); !reflect.DeepEqual(states, failed) || log("fail); going on without cpu:1, on cpu:0") != 1 || log("the model cannot be loaded") != 0 {
 		t.Errorf("%v", states)
 	}
@@ -318,15 +310,7 @@ func TestRepairWithoutAPartnerThatIsGone(t *testing.T) {
 	x.config.Devices.Use = "brittle:4"
 	lost := []fault.Fault{{Device: "cpu:0", Op: fault.Launch, N: 1, Kind: fault.Lost}, {Device: "cpu:2", Op: fault.Launch, N: 1, Kind: fault.Lost}}
 	_, c := open(t, x, serve.OpenOptions{Faults: lost, Follow: -1, Service: berth.ServeOptions{Batch: 1}})
-	for began := time.Now(); ; time.Sleep(time.Millisecond) {
-		code, _, _ := c.do(t.Context(), http.MethodPost, "/predict", `{"inputs": [[120, 7], [120, 7], [120, 7], [120, 7]]}`)
-		if _, text, _ := c.do(t.Context(), http.MethodGet, "/metrics", ""); code == http.StatusOK && strings.Contains(text, "device_failures_total 1") {
-			break
-		}
-		if time.Since(began) > time.Minute {
-			t.Fatal("the model is not loaded again")
-		}
-	}
+	c.untilRepaired(t)
 	if states, want := c.states(t), (map[string]string{"cpu:0,cpu:1,cpu:2": "ok", "cpu:3": "lost"}); !reflect.DeepEqual(states, want) {
 		t.Errorf("%v", states)
 	}
@@ -347,15 +331,7 @@ func TestRepairWithoutADeviceThatIsGone(t *testing.T) {
 	told := make(chan string, 100)
 	lost := []fault.Fault{{Device: "cpu:0", Op: fault.Launch, N: 1, Kind: fault.Lost}, {Device: "cpu:1", Op: fault.Launch, N: 1, Kind: fault.Lost}}
 	_, c := open(t, x, serve.OpenOptions{Faults: lost, Follow: -1, Service: berth.ServeOptions{Batch: 1}, Log: func(text string) { told <- text }})
-	for began := time.Now(); ; time.Sleep(time.Millisecond) {
-		code, _, _ := c.do(t.Context(), http.MethodPost, "/predict", `{"inputs": [[120, 7], [120, 7], [120, 7], [120, 7]]}`)
-		if _, text, _ := c.do(t.Context(), http.MethodGet, "/metrics", ""); code == http.StatusOK && strings.Contains(text, "device_failures_total 1") {
-			break
-		}
-		if time.Since(began) > time.Minute {
-			t.Fatal("the model is not loaded again")
-		}
-	}
+	c.untilRepaired(t)
 	if states := c.states(t); !reflect.DeepEqual(states, one) {
 		t.Errorf("%v", states)
 	}
@@ -367,5 +343,19 @@ func TestRepairWithoutADeviceThatIsGone(t *testing.T) {
 	}
 	if times != 1 {
 		t.Errorf("the missing device is told %d times", times)
+	}
+}
+
+// untilRepaired sends requests until the model was loaded again after the failure of a device, and one is answered.
+func (c *client) untilRepaired(t *testing.T) {
+	t.Helper()
+	for began := time.Now(); ; time.Sleep(time.Millisecond) {
+		code, _, _ := c.do(t.Context(), http.MethodPost, "/predict", `{"inputs": [[120, 7], [120, 7], [120, 7], [120, 7]]}`)
+		if _, text, _ := c.do(t.Context(), http.MethodGet, "/metrics", ""); code == http.StatusOK && strings.Contains(text, "device_failures_total 1") {
+			return
+		}
+		if time.Since(began) > time.Minute {
+			t.Fatal("the model is not loaded again")
+		}
 	}
 }

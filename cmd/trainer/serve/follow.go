@@ -198,7 +198,9 @@ func (f *follower) load(ctx context.Context, list []*followed) error {
 	}
 	err := f.models.change(ctx, kept, false)
 	again := f.models.triesAgain(err)
-	f.pause = map[bool]time.Duration{true: max(f.opt.Follow, min(2*f.pause, mostPause))}[again]
+	if f.pause = max(f.opt.Follow, min(2*f.pause, mostPause)); !again {
+		f.pause = 0
+	}
 	f.again = time.Now().Add(f.pause)
 	for _, r := range list {
 		switch r.why = err; {
