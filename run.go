@@ -79,7 +79,8 @@ func (r *Run) Tenant() string {
 
 // Train trains until the config's epochs or steps, MaxSteps or early stopping, and
 // returns the report. When ctx is cancelled it finishes the step, saves and
-// returns ErrStopped along with a report; before the first step, without one.
+// returns ErrStopped along with a report; before the first step, without one. On shared
+// [Devices] that lack the memory for all of them, trainings and evaluations take turns.
 // An observer's panic goes on once everything is closed; nothing more is saved.
 func (r *Run) Train(ctx context.Context, o TrainOptions) (*Report, error) {
 	if err := r.check(ctx); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 )
 
@@ -13,7 +14,18 @@ type rest struct {
 	until context.Context // ends the standing, as the context of the call does; nil: that alone does
 	since time.Time       // when it began to stand still; zero: it works
 	stood time.Duration   // before
+
+	began time.Time    // of the turn: when it got its memory
+	first atomic.Int64 // nanoseconds from then to the end of the first step; 0: that has not ended
 }
+
+const (
+	// leastTurn is how long work goes on at least while others wait that take turns with it.
+	leastTurn = time.Second
+	// perFirst is how many times as long as its first step a turn is at least: in that step the tensors come back. So
+	// about a tenth of all time goes into the change of turns, however large the tensors are.
+	perFirst = 10
+)
 
 // SetGate has the runtime stand still while a gate is closed.
 func (r *Runtime) SetGate(g *Gate) { r.rest.gate = g }
@@ -24,7 +36,26 @@ func (r *Runtime) RestUntil(ctx context.Context) { r.rest.until = ctx }
 
 // MustRest reports whether the next step must wait for Rest.
 func (r *Runtime) MustRest() bool {
-	return r.rest.gate.Closed() || !r.rest.since.IsZero()
+	return r.rest.gate.Closed() || !r.rest.since.IsZero() || r.TurnOver()
+}
+
+// TurnOver reports whether others wait for the memory of work that has had its turn.
+func (r *Runtime) TurnOver() bool {
+	first := time.Duration(r.rest.first.Load())
+	return r.Residency.Wanted() && first > 0 && time.Since(r.rest.began) >= max(leastTurn, perFirst*first)
+}
+
+// stepEnded notes the end of a turn's first step. Steps of several programs may end at once.
+func (r *rest) stepEnded() {
+	if r.first.Load() == 0 {
+		r.first.CompareAndSwap(0, max(1, int64(time.Since(r.began))))
+	}
+}
+
+// beginTurn begins a turn. No step is queued.
+func (r *rest) beginTurn() {
+	r.began = time.Now()
+	r.first.Store(0)
 }
 
 // Stood is the time for which the runtime has stood still so far.
@@ -45,8 +76,8 @@ func (r *Runtime) Stand() {
 	r.Residency.Suspend()
 }
 
-// Rest stands still while the runtime is suspended, and then waits for its memory as [Devices.Join] does.
-// No step may be queued. It fails with ErrSuspended, and the memory given up, once ctx ends, or that of
+// Rest stands still while the runtime is suspended, and then waits for its memory as [Devices.Join] does. It also gives the
+// memory to others that take turns with it once its turn is over, and waits for the next. No step may be queued. It fails with ErrSuspended, and the memory given up, once ctx ends, or that of
 // RestUntil.
 func (r *Runtime) Rest(ctx context.Context) error {
 	return r.RestWith(ctx, func(ctx context.Context, opens <-chan struct{}) error {
@@ -70,6 +101,9 @@ func (r *Runtime) RestWith(ctx context.Context, stand func(ctx context.Context, 
 	if !r.MustRest() {
 		return nil
 	}
+	if r.TurnOver() {
+		r.Stand()
+	}
 	ctx, cancel := r.within(ctx)
 	defer cancel()
 	err := r.rest.gate.Pass(ctx, func(opens <-chan struct{}) error {
@@ -79,6 +113,7 @@ func (r *Runtime) RestWith(ctx context.Context, stand func(ctx context.Context, 
 		err := r.Residency.Continue(ctx)
 		if err == nil {
 			r.rest.stood, r.rest.since = r.Stood(), time.Time{}
+			r.rest.beginTurn()
 		}
 		return err
 	})

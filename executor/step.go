@@ -181,6 +181,7 @@ func (p *Program) Wait(ctx context.Context, t Ticket) error {
 		p.rt.Residency.Passed(ev)
 	}
 	f.e = nil
+	p.rt.rest.stepEnded()
 	return nil
 }
 

@@ -15,7 +15,8 @@ func (u *Tenant) Suspend() {
 		return
 	}
 	u.suspended.Store(true)
-	u.floors.Release(u.opt.Floors, u.base.floors())
+	u.floors.Release(u.floor)
+	u.floor = nil
 	u.base.rest()
 }
 
@@ -25,18 +26,26 @@ func (u *Tenant) Continue(ctx context.Context) error {
 	if !u.Suspended() {
 		return nil
 	}
-	if err := u.floors.Reserve(ctx, u.opt.Floors, u.base.floors(), u.opt.Waiting); err != nil {
+	r, err := u.floors.Reserve(ctx, u.opt.claim(u.base), u.opt.Waiting)
+	if err != nil {
 		return fmt.Errorf("%s waits for device memory: %w", title(u.opt.Name), err)
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.gone {
-		u.floors.Release(u.opt.Floors, u.base.floors())
+		u.floors.Release(r)
 		return fmt.Errorf("continue: %w", ErrClosed)
 	}
+	u.floor = r
 	u.suspended.Store(false)
 	u.base.wake()
 	return nil
+}
+
+// Wanted reports whether others wait for the tenant's floors who take turns, as it does, and get them once it has
+// called Suspend.
+func (u *Tenant) Wanted() bool {
+	return u.opt.Turns && !u.Suspended() && u.floors.Wanted(u.floor)
 }
 
 // Suspended reports whether the tenant has given up its floors.

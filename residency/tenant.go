@@ -13,6 +13,7 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/internal/units"
+	"github.com/berth-ml/berth/residency/admission"
 	"github.com/berth-ml/berth/residency/ledger"
 )
 
@@ -48,6 +49,9 @@ type TenantOptions struct {
 	HeldBytes int64
 	// LargestBytes is the bytes of the largest tensor among them.
 	LargestBytes int64
+	// Turns is whether the tenant takes turns with others that do so: it calls Suspend and Continue between two
+	// tasks where Wanted says that they wait for its floors.
+	Turns bool
 	// AtOnce has Join fail with ErrOccupied where it would have to wait for the floors.
 	AtOnce bool
 	// Waiting is called by Join if it has to wait for the floors; nil for nobody.
@@ -82,9 +86,10 @@ type Tenant struct {
 	order   order // of uses to come
 	seal    seal
 	spills  spills
-	acted   uint64 // the manager's clock at the tenant's last call of Acquire
-	gone    bool   // it has closed
-	beside  func() // ends the time in which its copies run beside what computes in this process; nil: it has not begun
+	floor   *admission.Reservation // of the floors; nil while it is suspended, and for the owner of a base
+	acted   uint64                 // the manager's clock at the tenant's last call of Acquire
+	gone    bool                   // it has closed
+	beside  func()                 // ends the time in which its copies run beside what computes in this process; nil: it has not begun
 
 	suspended atomic.Bool // its floors are not reserved; written under the lock
 }
@@ -157,24 +162,30 @@ func (m *Manager) reserve(ctx context.Context, o TenantOptions) (*Tenant, error)
 		waits = func() { giveUp(ErrOccupied) }
 	}
 	b := m.claimBase(&o)
-	if err := m.floors.Reserve(ctx, o.Floors, b.floors(), waits); err != nil {
+	r, err := m.floors.Reserve(ctx, o.claim(b), waits)
+	if err != nil {
 		m.unclaimBase(b)
 		return nil, fmt.Errorf("%s waits for device memory: %w", title(o.Name), err)
 	}
-	u, err := m.openTenant(o, b)
+	u, err := m.openTenant(o, r, b)
 	if err != nil {
-		m.floors.Release(o.Floors, b.floors())
+		m.floors.Release(r)
 		return nil, err
 	}
 	return u, nil
 }
 
+// claim is what a tenant with the base b reserves.
+func (o *TenantOptions) claim(b *base) admission.Claim {
+	return admission.Claim{Floors: o.Floors, Common: b.floors(), Turns: o.Turns}
+}
+
 // title names a tenant for people.
 func title(name string) string { return cmp.Or(name, "a tenant without a name") }
 
-// openTenant adds a tenant whose floors are reserved, and its base claimed; after an error it is not
+// openTenant adds a tenant whose floors are reserved as r, and its base claimed; after an error it is not
 // any more. Close waits for it, and so finds all streams.
-func (m *Manager) openTenant(o TenantOptions, b *base) (*Tenant, error) {
+func (m *Manager) openTenant(o TenantOptions, r *admission.Reservation, b *base) (*Tenant, error) {
 	m.mu.Lock()
 	if m.closed {
 		b.unclaim(m)
@@ -194,6 +205,7 @@ func (m *Manager) openTenant(o TenantOptions, b *base) (*Tenant, error) {
 		return nil, errors.Join(err, u.endStreams())
 	}
 	m.mu.Lock()
+	u.floor = r
 	m.tenants = append(m.tenants, u)
 	m.show()
 	m.tighten()
@@ -471,8 +483,8 @@ func (m *Manager) leave(u *Tenant) {
 	}
 	m.show()
 	delete(m.names, u.opt.Name)
-	if !u.suspended.Load() {
-		m.floors.Release(u.opt.Floors, u.base.floors())
+	if u.floor != nil {
+		m.floors.Release(u.floor)
 	}
 }
 

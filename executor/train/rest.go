@@ -8,8 +8,8 @@ import (
 	"github.com/berth-ml/berth/executor"
 )
 
-// rest stands still while somebody has suspended the run: what is queued ends first, and a save under way.
-// It returns once the run has its memory again, and with executor.ErrSuspended once ctx ends, or no time
+// rest stands still while somebody has suspended the run, or while others take their turn with its memory: what is queued
+// ends first, and a save under way. It returns once the run has its memory again, and with executor.ErrSuspended once ctx ends, or no time
 // for a step is left.
 func (l *loop) rest(ctx context.Context) error {
 	if !l.a.rt.MustRest() {
@@ -19,6 +19,10 @@ func (l *loop) rest(ctx context.Context) error {
 		return err
 	}
 	defer l.beginClock()
+	if !l.a.turns && l.a.rt.TurnOver() {
+		l.a.turns = true
+		l.a.opt.Observer.note("takes turns with other runs: the devices have no room for what they all need")
+	}
 	return l.a.rt.RestWith(ctx, l.asleep)
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 )
 
 // Floors reserves memory of devices. While the memory that others have reserved leaves no room
@@ -16,8 +17,20 @@ type Floors struct {
 	limits   []int64 // per device, in bytes
 	reserved []int64 // per device, in bytes
 	lost     []error // per device: why it has no memory any more; nil: it has
-	waiting  []*reservation
+	held     []*Reservation
+	waiting  []*Reservation
 	closed   error
+
+	turns atomic.Int32 // of those that wait, how many take turns; written under mu
+}
+
+// Claim is the memory that a user needs.
+type Claim struct {
+	Floors []int64 // in bytes of each device; those of missing devices are 0
+	Common *Common // is reserved with it, unless another user has; nil: there is none
+	// Turns is whether the user releases the memory once others that take turns want it, and reserves it anew: see
+	// [Floors.Wanted].
+	Turns bool
 }
 
 // Common is memory that several users need together: it is reserved with the first of them, and
@@ -30,12 +43,11 @@ type Common struct {
 // NewCommon makes a Common of so many bytes of each device; those of missing devices are 0.
 func NewCommon(floors []int64) *Common { return &Common{floors: floors} }
 
-// reservation is a call of Reserve.
-type reservation struct {
-	floors []int64
-	common *Common       // nil: there is none
-	done   chan struct{} // closed once the floors are reserved, or err is set
-	err    error         // why they never will be
+// Reservation is memory that is reserved, or waited for. Reserve makes it.
+type Reservation struct {
+	Claim
+	done chan struct{} // closed once it is reserved, or err is set
+	err  error         // why it never will be
 }
 
 // at is the bytes of floors on a device.
@@ -47,10 +59,10 @@ func at(floors []int64, device int) int64 {
 }
 
 // needs is the bytes that r lacks on a device: what is common is there if others have reserved it.
-func (r *reservation) needs(device int) int64 {
-	bytes := at(r.floors, device)
-	if r.common != nil && r.common.users == 0 {
-		bytes += at(r.common.floors, device)
+func (r *Reservation) needs(device int) int64 {
+	bytes := at(r.Floors, device)
+	if r.Common != nil && r.Common.users == 0 {
+		bytes += at(r.Common.floors, device)
 	}
 	return bytes
 }
@@ -60,17 +72,15 @@ func NewFloors(limits []int64) *Floors {
 	return &Floors{limits: limits, reserved: make([]int64, len(limits)), lost: make([]error, len(limits))}
 }
 
-// Reserve reserves bytes of each device; those of missing devices are 0. So it does for what is
-// common, unless another user has; nil: nothing is. If it has
-// to wait, it calls waits first, unless that is nil. It fails with the cause of ctx
-// if that ends, and with the error given to Close or Lose. A floor beyond a device's limit
+// Reserve reserves the memory of a claim. If it has to wait, it calls waits first, unless that is nil. It fails with
+// the cause of ctx if that ends, and with the error given to Close or Lose. A floor beyond a device's limit
 // would wait for ever.
-func (x *Floors) Reserve(ctx context.Context, floors []int64, common *Common, waits func()) error {
-	r := &reservation{floors: floors, common: common, done: make(chan struct{})}
+func (x *Floors) Reserve(ctx context.Context, c Claim, waits func()) (*Reservation, error) {
+	r := &Reservation{Claim: c, done: make(chan struct{})}
 	x.mu.Lock()
 	if err := cmp.Or(x.closed, x.lostFor(r)); err != nil {
 		x.mu.Unlock()
-		return err
+		return nil, err
 	}
 	x.waiting = append(x.waiting, r)
 	x.admit()
@@ -84,7 +94,10 @@ func (x *Floors) Reserve(ctx context.Context, floors []int64, common *Common, wa
 	case <-ctx.Done():
 		x.giveUp(r, context.Cause(ctx))
 	}
-	return r.err
+	if r.err != nil {
+		return nil, r.err
+	}
+	return r, nil
 }
 
 // Reserved is the bytes of each device that are reserved, and the number of calls
@@ -96,7 +109,7 @@ func (x *Floors) Reserved() (bytes []int64, waiting int) {
 }
 
 // giveUp ends the waiting of r, unless it has ended meanwhile.
-func (x *Floors) giveUp(r *reservation, cause error) {
+func (x *Floors) giveUp(r *Reservation, cause error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if i := slices.Index(x.waiting, r); i >= 0 {
@@ -106,18 +119,79 @@ func (x *Floors) giveUp(r *reservation, cause error) {
 	}
 }
 
-// Release undoes a Reserve of the same floors.
-func (x *Floors) Release(floors []int64, common *Common) {
+// Release gives memory that is reserved to others.
+func (x *Floors) Release(r *Reservation) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if common != nil {
-		common.users--
+	x.held = slices.DeleteFunc(x.held, func(o *Reservation) bool { return o == r })
+	if r.Common != nil {
+		r.Common.users--
 	}
-	r := reservation{floors: floors, common: common}
 	for i := range x.reserved {
 		x.reserved[i] -= r.needs(i) // those of the common part with its last user
 	}
 	x.admit()
+}
+
+// Wanted reports whether somebody waits for memory of r who takes turns, and gets it once all who take turns have
+// released theirs. For others r would be released in vain, or for as long as they stay. While nobody waits
+// that costs one load.
+func (x *Floors) Wanted(r *Reservation) bool {
+	if x.turns.Load() == 0 {
+		return false
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	waited := make([]bool, len(x.limits)) // as in admit
+	for _, w := range x.waiting {
+		if w.Turns && x.lacks(w, r) && x.fitsBeside(w, waited) {
+			return true
+		}
+		w.mark(waited)
+	}
+	return false
+}
+
+// lacks reports whether w waits for memory that r has.
+func (x *Floors) lacks(w, r *Reservation) bool {
+	for i := range x.limits {
+		has := at(r.Floors, i) > 0 || r.Common != nil && at(r.Common.floors, i) > 0
+		if bytes := w.needs(i); has && bytes > 0 && x.reserved[i]+bytes > x.limits[i] {
+			return true
+		}
+	}
+	return false
+}
+
+// fitsBeside reports whether w fits beside those that take no turns, on devices that nobody waits for.
+func (x *Floors) fitsBeside(w *Reservation, waited []bool) bool {
+	var common []*Common // that stays
+	for _, r := range x.held {
+		if !r.Turns && r.Common != nil && !slices.Contains(common, r.Common) {
+			common = append(common, r.Common)
+		}
+	}
+	for i := range x.limits {
+		bytes := at(w.Floors, i)
+		if w.Common != nil && !slices.Contains(common, w.Common) {
+			bytes += at(w.Common.floors, i)
+		}
+		if bytes == 0 {
+			continue
+		}
+		for _, r := range x.held {
+			if !r.Turns {
+				bytes += at(r.Floors, i)
+			}
+		}
+		for _, c := range common {
+			bytes += at(c.floors, i)
+		}
+		if waited[i] || bytes > x.limits[i] {
+			return false
+		}
+	}
+	return true
 }
 
 // Lose makes the calls of Reserve that wait for memory of a device, and later ones,
@@ -126,7 +200,7 @@ func (x *Floors) Lose(device int, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.lost[device] = err
-	x.waiting = slices.DeleteFunc(x.waiting, func(r *reservation) bool {
+	x.waiting = slices.DeleteFunc(x.waiting, func(r *Reservation) bool {
 		if r.err = x.lostFor(r); r.err != nil {
 			close(r.done)
 		}
@@ -136,9 +210,9 @@ func (x *Floors) Lose(device int, err error) {
 }
 
 // lostFor is the loss of a device that r needs; nil if there is none.
-func (x *Floors) lostFor(r *reservation) error {
+func (x *Floors) lostFor(r *Reservation) error {
 	for i := range x.lost {
-		if x.lost[i] != nil && (at(r.floors, i) > 0 || r.common != nil && at(r.common.floors, i) > 0) {
+		if x.lost[i] != nil && (at(r.Floors, i) > 0 || r.Common != nil && at(r.Common.floors, i) > 0) {
 			return x.lost[i]
 		}
 	}
@@ -155,35 +229,45 @@ func (x *Floors) Close(err error) {
 		close(r.done)
 	}
 	x.waiting = nil
+	x.turns.Store(0)
 }
 
 // admit reserves the floors that fit, unless an earlier call waits for memory of the
 // same device.
 func (x *Floors) admit() {
 	waited := make([]bool, len(x.limits)) // per device: someone waits for its memory
-	kept := x.waiting[:0]
+	kept, turns := x.waiting[:0], int32(0)
 	for _, r := range x.waiting {
 		if x.fits(r, waited) {
 			for i := range x.reserved {
 				x.reserved[i] += r.needs(i)
 			}
-			if r.common != nil {
-				r.common.users++
+			if r.Common != nil {
+				r.Common.users++
 			}
+			x.held = append(x.held, r)
 			close(r.done)
 			continue
 		}
-		for i := range waited {
-			waited[i] = waited[i] || r.needs(i) > 0
+		if r.mark(waited); r.Turns {
+			turns++
 		}
 		kept = append(kept, r)
 	}
 	clear(x.waiting[len(kept):])
 	x.waiting = kept
+	x.turns.Store(turns)
+}
+
+// mark marks the devices for whose memory r waits.
+func (r *Reservation) mark(waited []bool) {
+	for i := range waited {
+		waited[i] = waited[i] || r.needs(i) > 0
+	}
 }
 
 // fits reports whether what r needs can be reserved on devices that nobody waits for.
-func (x *Floors) fits(r *reservation, waited []bool) bool {
+func (x *Floors) fits(r *Reservation, waited []bool) bool {
 	for i := range x.limits {
 		if bytes := r.needs(i); bytes > 0 && (waited[i] || x.reserved[i]+bytes > x.limits[i]) {
 			return false
