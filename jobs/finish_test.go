@@ -156,7 +156,7 @@ func TestEndedOnce(t *testing.T) {
 	const jobs = 5
 	for i := range jobs {
 		id := r.submit(t, dir, fmt.Sprint(i), text(t, "train.epochs=5", "train.batch=64"))
-		r.steps(t, id)
+		r.until(t, id, func(v View) bool { return v.Step > 2 }) // on a busy machine, it may have ended when this looks
 		var asking sync.WaitGroup
 		for range 8 {
 			asking.Go(func() {

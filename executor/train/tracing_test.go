@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"reflect"
 	"testing"
 	"time"
@@ -72,7 +73,13 @@ func TestTraceStep(t *testing.T) {
 			}
 		}
 	}
-	allocated := func() float64 { return testing.AllocsPerRun(3, func() { step(1) }) }
+	allocated := func() float64 { // the least of some steps: a busy machine adds to others
+		least := math.Inf(1)
+		for range 4 {
+			least = min(least, testing.AllocsPerRun(1, func() { step(1) }))
+		}
+		return least
+	}
 	step(3)
 	before := allocated()
 	for range 2 {
