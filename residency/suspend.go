@@ -15,8 +15,7 @@ func (u *Tenant) Suspend() {
 		return
 	}
 	u.suspended.Store(true)
-	u.floors.Release(u.floor)
-	u.floor = nil
+	u.floors.Release(u.reserved.Swap(nil))
 	u.base.rest()
 }
 
@@ -36,16 +35,17 @@ func (u *Tenant) Continue(ctx context.Context) error {
 		u.floors.Release(r)
 		return fmt.Errorf("continue: %w", ErrClosed)
 	}
-	u.floor = r
+	u.reserved.Store(r)
 	u.suspended.Store(false)
 	u.base.wake()
 	return nil
 }
 
-// Wanted reports whether others wait for the tenant's floors who take turns, as it does, and get them once it has
-// called Suspend.
+// Wanted reports whether others wait for the tenant's floors who take turns, as it does, and get them once those that
+// take turns have called Suspend. It takes no lock.
 func (u *Tenant) Wanted() bool {
-	return u.opt.Turns && !u.Suspended() && u.floors.Wanted(u.floor)
+	r := u.reserved.Load()
+	return r != nil && r.Wanted()
 }
 
 // Suspended reports whether the tenant has given up its floors.

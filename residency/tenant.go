@@ -86,12 +86,12 @@ type Tenant struct {
 	order   order // of uses to come
 	seal    seal
 	spills  spills
-	floor   *admission.Reservation // of the floors; nil while it is suspended, and for the owner of a base
-	acted   uint64                 // the manager's clock at the tenant's last call of Acquire
-	gone    bool                   // it has closed
-	beside  func()                 // ends the time in which its copies run beside what computes in this process; nil: it has not begun
+	acted   uint64 // the manager's clock at the tenant's last call of Acquire
+	gone    bool   // it has closed
+	beside  func() // ends the time in which its copies run beside what computes in this process; nil: it has not begun
 
-	suspended atomic.Bool // its floors are not reserved; written under the lock
+	suspended atomic.Bool                           // its floors are not reserved; written under the lock
+	reserved  atomic.Pointer[admission.Reservation] // of its floors; nil while it is suspended, and for the owner of a base
 }
 
 // Join makes a tenant, and reserves its floors. While these and the floors of
@@ -205,7 +205,7 @@ func (m *Manager) openTenant(o TenantOptions, r *admission.Reservation, b *base)
 		return nil, errors.Join(err, u.endStreams())
 	}
 	m.mu.Lock()
-	u.floor = r
+	u.reserved.Store(r)
 	m.tenants = append(m.tenants, u)
 	m.show()
 	m.tighten()
@@ -483,8 +483,8 @@ func (m *Manager) leave(u *Tenant) {
 	}
 	m.show()
 	delete(m.names, u.opt.Name)
-	if u.floor != nil {
-		m.floors.Release(u.floor)
+	if r := u.reserved.Swap(nil); r != nil {
+		m.floors.Release(r)
 	}
 }
 

@@ -20,8 +20,6 @@ type Floors struct {
 	held     []*Reservation
 	waiting  []*Reservation
 	closed   error
-
-	turns atomic.Int32 // of those that wait, how many take turns; written under mu
 }
 
 // Claim is the memory that a user needs.
@@ -29,7 +27,7 @@ type Claim struct {
 	Floors []int64 // in bytes of each device; those of missing devices are 0
 	Common *Common // is reserved with it, unless another user has; nil: there is none
 	// Turns is whether the user releases the memory once others that take turns want it, and reserves it anew: see
-	// [Floors.Wanted].
+	// [Reservation.Wanted].
 	Turns bool
 }
 
@@ -46,9 +44,14 @@ func NewCommon(floors []int64) *Common { return &Common{floors: floors} }
 // Reservation is memory that is reserved, or waited for. Reserve makes it.
 type Reservation struct {
 	Claim
-	done chan struct{} // closed once it is reserved, or err is set
-	err  error         // why it never will be
+	done   chan struct{} // closed once it is reserved, or err is set
+	err    error         // why it never will be
+	wanted atomic.Bool
 }
+
+// Wanted reports whether somebody waits for memory of r who takes turns, as its user does, and gets it once all who
+// take turns have released theirs. For others r would be released in vain, or for as long as they stay.
+func (r *Reservation) Wanted() bool { return r.wanted.Load() }
 
 // at is the bytes of floors on a device.
 func at(floors []int64, device int) int64 {
@@ -133,15 +136,15 @@ func (x *Floors) Release(r *Reservation) {
 	x.admit()
 }
 
-// Wanted reports whether somebody waits for memory of r who takes turns, and gets it once all who take turns have
-// released theirs. For others r would be released in vain, or for as long as they stay. While nobody waits
-// that costs one load.
-func (x *Floors) Wanted(r *Reservation) bool {
-	if x.turns.Load() == 0 {
-		return false
+// want tells those that take turns, of all that have memory, whether it is wanted.
+func (x *Floors) want() {
+	for _, r := range x.held {
+		r.wanted.Store(r.Turns && x.wants(r))
 	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
+}
+
+// wants reports whether somebody waits for memory of r who would get it: see [Reservation.Wanted].
+func (x *Floors) wants(r *Reservation) bool {
 	waited := make([]bool, len(x.limits)) // as in admit
 	for _, w := range x.waiting {
 		if w.Turns && x.lacks(w, r) && x.fitsBeside(w, waited) {
@@ -229,14 +232,14 @@ func (x *Floors) Close(err error) {
 		close(r.done)
 	}
 	x.waiting = nil
-	x.turns.Store(0)
+	x.want()
 }
 
 // admit reserves the floors that fit, unless an earlier call waits for memory of the
 // same device.
 func (x *Floors) admit() {
 	waited := make([]bool, len(x.limits)) // per device: someone waits for its memory
-	kept, turns := x.waiting[:0], int32(0)
+	kept := x.waiting[:0]
 	for _, r := range x.waiting {
 		if x.fits(r, waited) {
 			for i := range x.reserved {
@@ -249,14 +252,12 @@ func (x *Floors) admit() {
 			close(r.done)
 			continue
 		}
-		if r.mark(waited); r.Turns {
-			turns++
-		}
+		r.mark(waited)
 		kept = append(kept, r)
 	}
 	clear(x.waiting[len(kept):])
 	x.waiting = kept
-	x.turns.Store(turns)
+	x.want()
 }
 
 // mark marks the devices for whose memory r waits.

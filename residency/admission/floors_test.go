@@ -206,7 +206,7 @@ func TestWanted(t *testing.T) {
 					t.Fatal("one of those that are to wait does not")
 				}
 			}
-			if got := x.Wanted(held[0].got); got != c.wanted {
+			if got := held[0].got.Wanted(); got != c.wanted {
 				t.Fatalf("wanted is %v, expected %v", got, c.wanted)
 			}
 			for _, h := range held { // once all that take turns have given theirs, the first gets it
