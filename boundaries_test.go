@@ -135,7 +135,7 @@ var mayImport = map[string][]string{
 	"internal/testall":                 {},
 	"internal/ort":                     {"engine/onnx"},
 	"internal/smallrun":                {"executor", "partition", "residency", "datasets", "engine/..."},
-	"cmd/trainer/serve":                {"checkpoint", "checkpoint/rundir", "configs", "datasets", "datasets/chat", "datasets/columns", "datasets/images", "datasets/tokenizer", "engine/device", "engine/device/fault", "engine/device/host", "engine/shape", "internal/units", "cmd/trainer/internal/bounds", "cmd/trainer/internal/exposition", "cmd/trainer/internal/access"},
+	"cmd/trainer/serve":                {"checkpoint", "checkpoint/rundir", "configs", "datasets", "datasets/chat", "datasets/columns", "datasets/images", "datasets/tokenizer", "engine/device", "engine/device/fault", "engine/device/host", "engine/shape", "executor", "internal/units", "cmd/trainer/internal/bounds", "cmd/trainer/internal/exposition", "cmd/trainer/internal/access"},
 	"cmd/trainer/internal/addresses":   {},
 	"cmd/trainer/internal/access":      {},
 	"cmd/trainer/internal/bounds":      {},

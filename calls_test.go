@@ -61,7 +61,7 @@ var plain = []string{
 	"Adapter", "Batch", "Best", "Boundary", "Bubble", "Bucket", "ClassResult", "Comparison", "CopyReport", "DeviceError", "DeviceLoss", "DeviceReport", "DevicesOptions",
 	"Evaluation", "ExecutableReport", "Executables", "Exported", "Final", "GenerateOptions", "Generation", "HostReport", "ImportOptions",
 	"Imported", "DeviceMemory", "KeptAdapter", "LabelResult", "LedgerReport", "Memory", "MemoryMoves", "LongPromptError", "LostDevice", "Message", "Metrics", "Named", "Observer", "OpenOptions", "OutputError", "Piece", "Prediction", "RankReport", "RankWait", "Ranks", "RanksOptions", "RanksVerdict", "RefusedOp",
-	"Report", "SaveReport", "Saved", "SegmentClusters", "ServeOptions", "ServicePart", "ServiceStats", "Start", "SteadyState", "Step", "StepLane", "StepSpan", "StepTiming", "StepTimeline", "StepTrace", "TenantMemory", "Test", "Throughput",
+	"Report", "SaveReport", "Saved", "SegmentClusters", "ServeOptions", "ServiceGroupStats", "ServicePart", "ServiceStats", "Start", "SteadyState", "Step", "StepLane", "StepSpan", "StepTiming", "StepTimeline", "StepTrace", "TenantMemory", "Test", "Throughput",
 	"TrainOptions", "TrainedOptions", "Used", "Weights", "WeightsError",
 }
 

@@ -257,3 +257,86 @@ func TestPanics(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 }
+
+// Workers compute at the same time: the second batch begins while the first one is under way. A request of several
+// batches gets its numbers in their order, whichever worker ends first.
+func TestWorkersComputeAtTheSameTime(t *testing.T) {
+	var mu sync.Mutex
+	under, other := 0, make(chan struct{})
+	q := batching.New(batching.Options{Batch: 1, Waiting: 10, Workers: 2, Run: func(b batching.Batch) ([]float32, error) {
+		mu.Lock()
+		if under++; under == 2 {
+			close(other)
+		}
+		mu.Unlock()
+		<-other // no worker alone gets beyond this
+		if b.Rows[0] == 0 {
+			time.Sleep(2 * time.Millisecond) // the first is the last to end
+		}
+		return doubled(b)
+	}})
+	defer q.Close()
+	got, err := q.Do(t.Context(), []byte{0, 1, 2, 3}, 1, nil)
+	if want := []float32{0, 0, 2, 1, 4, 2, 6, 3}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("%v, want %v; %v", got, want, err)
+	}
+}
+
+// The batch of a worker that is gone is computed by another one, with the same numbers, and counted once. The
+// last worker stays: its error is that of the requests.
+func TestWorkersThatAreGone(t *testing.T) {
+	lost := errors.New("the device is lost")
+	var mu sync.Mutex
+	var gone [2]bool
+	isGone := func(i int) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return gone[i]
+	}
+	lose := func(i int) {
+		mu.Lock()
+		defer mu.Unlock()
+		gone[i] = true
+	}
+	var broken, ran [2]bool
+	var begin sync.Once
+	first := make(chan struct{})
+	q := batching.New(batching.Options{Batch: 4, Waiting: 100, Workers: 2, Gone: isGone, Run: func(b batching.Batch) ([]float32, error) {
+		mu.Lock()
+		ran[b.Worker] = true
+		fails := broken[b.Worker]
+		both := ran[0] && ran[1]
+		mu.Unlock()
+		if both {
+			begin.Do(func() { close(first) })
+		}
+		<-first // each worker has a batch
+		if b.Worker == 1 && !fails {
+			lose(1)
+			return nil, lost
+		}
+		if fails {
+			return nil, lost
+		}
+		return doubled(b)
+	}})
+	rows, want := make([]byte, 50), []float32{}
+	for i := range rows {
+		rows[i] = byte(i)
+		want = append(want, 2*float32(i), float32(i))
+	}
+	got, err := q.Do(t.Context(), rows, 1, nil)
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("%v, want %v; %v", got, want, err)
+	}
+	if s := q.Stats(); s.Samples != 50 || s.Waiting != 0 || !isGone(1) {
+		t.Errorf("%+v", s)
+	}
+	mu.Lock()
+	broken[0] = true
+	mu.Unlock()
+	if _, err := q.Do(t.Context(), rows, 1, nil); !errors.Is(err, lost) {
+		t.Errorf("the last worker: %v", err)
+	}
+	q.Close()
+}

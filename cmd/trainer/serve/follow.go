@@ -13,6 +13,8 @@ import (
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/checkpoint/rundir"
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/executor"
 )
 
 // follower looks for better or newer checkpoints of the run, or of each adapter's.
@@ -36,6 +38,7 @@ type followed struct {
 	wanted  uint64      // the checkpoint that is to be loaded; 0: the one in use stays
 	failed  uint64      // the checkpoint that could not be loaded: it is not tried again unasked
 	why     error       // of failed
+	lost    string      // how a device was lost while wanted was loaded, until that succeeds; it is told once
 	told    string      // what is wrong in the folder, until it is not; it is told once
 }
 
@@ -112,6 +115,9 @@ func (f *follower) look(ctx context.Context, asked bool) (changed bool, err erro
 			other = append(other, r)
 		}
 	}
+	if len(other) == 0 && err == nil && asked {
+		return false, f.comeBack(ctx)
+	}
 	if len(other) == 0 || err != nil && f.opt.Adapters == nil {
 		return false, err
 	}
@@ -134,6 +140,23 @@ func (f *follower) look(ctx context.Context, asked bool) (changed bool, err erro
 	return changed, errors.Join(err, failure)
 }
 
+// comeBack loads the weights in use anew where a device does not answer though it is not lost.
+func (f *follower) comeBack(ctx context.Context) error {
+	ids := f.models.mayComeBack()
+	if ids == nil {
+		return nil
+	}
+	var kept []int
+	for i := range f.opt.Adapters {
+		kept = append(kept, i)
+	}
+	err := f.models.change(ctx, kept)
+	if err == nil {
+		f.opt.Log("the weights are loaded anew for " + idsText(ids))
+	}
+	return err
+}
+
 // load loads the wanted checkpoints of some runs; other adapters keep the weights that they have.
 func (f *follower) load(ctx context.Context, list []*followed) error {
 	var kept []int
@@ -146,14 +169,26 @@ func (f *follower) load(ctx context.Context, list []*followed) error {
 	for _, r := range list {
 		switch {
 		case err == nil:
-			r.failed = 0
+			r.failed, r.lost = 0, ""
 			f.models.counted.reloads.Add(1)
 			f.opt.Log(f.named(r, "answering with "+usedText(f.used(r))))
+		case ctx.Err() == nil && lostDevice(err): // the fault of no checkpoint: it is tried again
+			if text := fmt.Sprintf("checkpoint %d cannot be loaded: %v", r.wanted, err); text != r.lost {
+				r.lost = text
+				f.failure(r, text)
+			}
 		case ctx.Err() == nil:
 			r.failed, r.why = r.wanted, err
 		}
 	}
 	return err
+}
+
+// lostDevice reports whether an error is the failure of a device. Too little memory will be too little again.
+func lostDevice(err error) bool {
+	_, lost := executor.LostDevice(err)
+	_, full := errors.AsType[*device.OutOfMemoryError](err)
+	return lost && !full
 }
 
 // wanted is the ID of the checkpoint of a run that is to be loaded; 0 where the one in use stays.

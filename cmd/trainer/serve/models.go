@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"sync"
@@ -13,6 +14,8 @@ import (
 
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/executor"
 )
 
 // model is weights on the devices.
@@ -35,10 +38,11 @@ type models struct {
 
 	mu      sync.Mutex
 	devices *berth.Devices
-	newest  *model        // nil while there is none
-	changed chan struct{} // closed once newest or broken is another
-	broken  error         // why there is no model, where that may last; nil while one is made
-	again   time.Time     // when it is loaded again, where there is none
+	newest  *model              // nil while there is none
+	changed chan struct{}       // closed once newest or broken is another
+	broken  error               // why there is no model, where that may last; nil while one is made
+	out     map[device.ID]error // devices that the newest model does not use since they failed, and why
+	again   time.Time           // when it is loaded again, where there is none
 	closed  bool
 	repairs sync.WaitGroup
 
@@ -50,7 +54,7 @@ type models struct {
 
 // openModels opens the devices and loads the weights.
 func openModels(ctx context.Context, o OpenOptions, counted *metrics) (*models, error) {
-	x := &models{opt: o, counted: counted, changes: make(chan struct{}, 1), changed: make(chan struct{})}
+	x := &models{opt: o, counted: counted, changes: make(chan struct{}, 1), changed: make(chan struct{}), out: map[device.ID]error{}}
 	x.life, x.die = context.WithCancel(context.Background())
 	var err error
 	if x.devices, err = berth.OpenDevices(whole(o.Config.Devices), berth.DevicesOptions{Faults: o.Faults}); err != nil {
@@ -112,9 +116,12 @@ func (x *models) keeping(ctx context.Context, c choice, m *model, kept []int) (c
 	return c, nil
 }
 
-// load copies weights to the devices.
-func (x *models) load(ctx context.Context, w choice) (*model, error) {
+// load copies weights to the devices, but for some.
+func (x *models) load(ctx context.Context, w choice, without ...device.ID) (*model, error) {
 	o := berth.TrainedOptions{Devices: x.devices}
+	if without != nil {
+		o.Use = x.rest(without)
+	}
 	open := func() (*berth.Trained, error) { return berth.OpenTrained(ctx, x.opt.Config, w.weights, o) }
 	if w.adapters != nil {
 		open = func() (*berth.Trained, error) { return berth.OpenAdapters(ctx, w.adapters, o) }
@@ -129,6 +136,65 @@ func (x *models) load(ctx context.Context, w choice) (*model, error) {
 	}
 	x.counted.begin(s)
 	return &model{trained: t, service: s}, nil
+}
+
+// loadOnRest is load, and goes on without devices that are lost meanwhile, while others are left. On a device one of whose
+// operations has merely failed, the weights in use still answer: only a repair, which has none, goes on without it.
+func (x *models) loadOnRest(ctx context.Context, w choice, repairs bool) (*model, error) {
+	var failed, without []device.ID
+	for {
+		m, err := x.load(ctx, w, without...)
+		id, lost := executor.LostDevice(err)
+		usable := slices.Contains(x.devices.Usable(), id)
+		if !lost || usable && !repairs || slices.Contains(failed, id) {
+			return m, err
+		}
+		failed = append(failed, id)
+		if usable {
+			without = append(without, id)
+		}
+		rest := x.rest(without)
+		if len(rest) == 0 {
+			return nil, err
+		}
+		x.mu.Lock()
+		x.out[id] = err
+		x.mu.Unlock()
+		x.opt.Log(fmt.Sprintf("%s; going on without %s, on %s", executor.Happened(err), id, idsText(rest)))
+	}
+}
+
+// rest are the devices that are not lost, but for some.
+func (x *models) rest(without []device.ID) []device.ID {
+	return slices.DeleteFunc(x.devices.Usable(), func(id device.ID) bool { return slices.Contains(without, id) })
+}
+
+// groups is what the devices have done with the newest weights. Those that it does without since they failed are among them.
+func (x *models) groups() (list []berth.ServiceGroupStats) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.newest != nil {
+		list = x.newest.service.Stats().Groups
+	}
+	for _, id := range slices.Sorted(maps.Keys(x.out)) {
+		if !slices.ContainsFunc(list, func(g berth.ServiceGroupStats) bool { return slices.Contains(g.Devices, id) }) {
+			list = append(list, berth.ServiceGroupStats{Devices: []device.ID{id}, Lost: x.out[id]})
+		}
+	}
+	return list
+}
+
+// mayComeBack lists the devices that answer nothing since an operation failed, and that are not lost: another load uses them.
+func (x *models) mayComeBack() (ids []device.ID) {
+	x.mu.Lock()
+	usable := x.devices.Usable()
+	x.mu.Unlock()
+	for _, g := range x.groups() {
+		if id, lost := executor.LostDevice(g.Lost); lost && slices.Contains(usable, id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }
 
 // acquire is the newest model, for a request. It waits while one is loaded.
@@ -198,6 +264,20 @@ func (x *models) release(m *model) {
 // reason why there is none.
 func (x *models) set(m *model, broken error) (before *model) {
 	before, x.newest, x.broken = x.newest, m, broken
+	if before != nil {
+		for _, g := range before.service.Stats().Groups {
+			if id, lost := executor.LostDevice(g.Lost); lost {
+				x.out[id] = g.Lost
+			}
+		}
+	}
+	if m != nil {
+		for _, g := range m.service.Stats().Groups {
+			for _, id := range g.Devices {
+				delete(x.out, id)
+			}
+		}
+	}
 	close(x.changed)
 	x.changed = make(chan struct{})
 	return before
@@ -245,7 +325,7 @@ func (x *models) change(ctx context.Context, kept []int) error {
 			return err
 		}
 	}
-	next, err := x.load(ctx, c)
+	next, err := x.loadOnRest(ctx, c, false)
 	if errors.Is(err, berth.ErrOccupied) { // by the old weights alone, which stay
 		return x.instead(c)
 	}
@@ -274,12 +354,12 @@ func (x *models) instead(c choice) error {
 		x.fail(nil, err)
 		return err
 	}
-	next, err := x.load(x.life, c)
+	next, err := x.loadOnRest(x.life, c, false)
 	if err == nil {
 		_, err = x.put(next)
 		return err
 	}
-	again, failure := x.load(x.life, before)
+	again, failure := x.loadOnRest(x.life, before, false)
 	if failure != nil {
 		x.fail(nil, failure)
 		return errors.Join(err, failure)
@@ -367,8 +447,19 @@ func (x *models) reopen(ctx context.Context) (m *model, err error) {
 	if err != nil {
 		return nil, err
 	}
+	x.mu.Lock()
 	x.devices = d
-	if m, err = x.load(ctx, x.asked()); err != nil {
+	usable, missing := d.Usable(), d.Missing()
+	for id := range x.out {
+		if x.out[id] = errors.New(missing); slices.Contains(usable, id) {
+			delete(x.out, id)
+		}
+	}
+	x.mu.Unlock()
+	if missing != "" {
+		x.opt.Log(fmt.Sprintf("%s; going on without these devices, on %s", missing, idsText(usable)))
+	}
+	if m, err = x.loadOnRest(ctx, x.asked(), true); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
 	return m, nil

@@ -35,7 +35,7 @@ func (s *desk) healthz(w http.ResponseWriter, _ *http.Request) error {
 		s.models.check(m)
 		return unavailable(fmt.Sprintf("the device failed: %v", m.service.Err()))
 	}
-	answer := map[string]any{"status": "ok", "weights": s.models.used()}
+	answer := map[string]any{"status": "ok", "weights": s.models.used(), "devices": deviceStates(s.models.groups())}
 	if list := usedByAdapters(s.models.parts()); list != nil {
 		answer["adapters"] = list
 	}
@@ -43,11 +43,30 @@ func (s *desk) healthz(w http.ResponseWriter, _ *http.Request) error {
 	return nil
 }
 
+// deviceState says whether a device answers.
+type deviceState struct {
+	Device string `json:"device"` // or those that have a copy of the weights together
+	Status string `json:"status"` // ok or lost
+	Error  string `json:"error,omitempty"`
+}
+
+// deviceStates are those of all devices.
+func deviceStates(list []berth.ServiceGroupStats) (states []deviceState) {
+	for i := range list {
+		x := deviceState{Device: devicesText(&list[i]), Status: "ok"}
+		if err := list[i].Lost; err != nil {
+			x.Status, x.Error = "lost", err.Error()
+		}
+		states = append(states, x)
+	}
+	return states
+}
+
 // metrics answers GET /metrics.
 func (s *desk) metrics(w http.ResponseWriter, _ *http.Request) error {
 	w.Header().Set("Content-Type", exposition.ContentType)
 	var page strings.Builder
-	s.models.counted.write(&page, s.models.parts(), s.gate.memory(), s.gate.all.memory)
+	s.models.counted.write(&page, s.models.parts(), s.models.groups(), s.gate.memory(), s.gate.all.memory)
 	_, err := fmt.Fprint(w, page.String())
 	return gone(err)
 }

@@ -37,8 +37,10 @@ func Open(ctx context.Context, o OpenOptions) (*Server, error) {
 		return nil, err
 	}
 	standard(&s.opt.Limits.Memory, usualMemory()) // the weights are loaded
-	s.gate = newGate(&s.opt)
 	m := s.models.newest
+	all := s.opt
+	all.Service.Texts *= len(m.service.Stats().Groups) // each copy of the weights generates as many
+	s.gate = newGate(&all)
 	d := &desk{s.opt.Limits, o.Config.Name, s.models, s.gate, costsOf(m.service, &s.opt.Limits), m.trained.CanGenerate() == nil}
 	if err := d.costs.fits(s.gate, &d.limits); err != nil {
 		return nil, errors.Join(err, s.models.close())
@@ -89,6 +91,18 @@ func (s *Server) Stats() berth.ServiceStats {
 	s.counted.mu.Lock()
 	defer s.counted.mu.Unlock()
 	return s.counted.stats()
+}
+
+// DevicesText says which devices answer at the same time; "" where there is one copy of the weights.
+func (s *Server) DevicesText() string {
+	var list []string
+	for _, g := range s.models.groups() {
+		list = append(list, devicesText(&g))
+	}
+	if len(list) < 2 {
+		return ""
+	}
+	return fmt.Sprintf("%d copies of the weights answer at the same time, on the devices %s", len(list), strings.Join(list, "; "))
 }
 
 // handler answers a request. What it takes is held by the pass.
