@@ -68,7 +68,6 @@ func (d *Devices) Join(ctx context.Context, o JoinOptions) (*Runtime, error) {
 		}
 		r.on[i].compute, r.compute = s, append(r.compute, s)
 	}
-	r.rest.beginTurn()
 	r.Watch(WatchOptions{Timeout: defaultTimeout})
 	return r, nil
 }

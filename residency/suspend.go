@@ -5,47 +5,88 @@ import (
 	"fmt"
 )
 
-// Suspend gives the tenant's floors to those who wait in Join. Its tensors stay where they are, and are
-// the first to leave where others need the room. Until Continue the tenant acquires nothing; copies to the
-// host need no floors. The tensors of its base stay while another tenant of that is not suspended. The tenant holds no lease. A second call does nothing.
+// Suspend gives the tenant's floors to those who wait in Join, or its place among those who wait for their turn. Its tensors stay
+// where they are, and are the first to leave where others need the room. Until Continue the tenant acquires nothing; copies to the
+// host need no floors. The tensors of its base stay while another tenant of that is not suspended. The tenant holds
+// no lease. A second call does nothing.
 func (u *Tenant) Suspend() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.gone || u.suspended.Load() {
+	if u.gone {
 		return
 	}
-	u.suspended.Store(true)
-	u.floors.Release(u.reserved.Swap(nil))
-	u.base.rest()
+	if !u.suspended.Swap(true) {
+		u.base.rest()
+	}
+	if r := u.reserved.Swap(nil); r != nil {
+		u.floors.Release(r)
+	}
 }
 
-// Continue undoes Suspend. It waits for the floors as Join does, and fails as Join does; the tenant is
-// then still suspended. Tensors that left come back when a task needs them.
-func (u *Tenant) Continue(ctx context.Context) error {
+// Wanted reports whether others wait for the tenant's floors, who get them if it takes turns. It takes no lock.
+func (u *Tenant) Wanted() bool {
+	r := u.reserved.Load()
+	return r != nil && r.Wanted()
+}
+
+// Due tells that the tenant, which takes turns, has had its turn. It reports whether Yield is to be called: others get its floors
+// then.
+func (u *Tenant) Due() bool {
+	r := u.reserved.Load()
+	return r != nil && u.floors.Due(r)
+}
+
+// Yield is Suspend where Due still says so, and has Continue wait for the tenant's next turn.
+func (u *Tenant) Yield() bool {
+	if !u.yield() {
+		return false
+	}
+	if told := u.opt.Yielded; told != nil {
+		told()
+	}
+	return true
+}
+
+func (u *Tenant) yield() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	r := u.reserved.Load()
+	if u.gone || r == nil || u.suspended.Load() || !u.floors.Yield(r) {
+		return false
+	}
+	u.suspended.Store(true)
+	u.base.rest()
+	return true
+}
+
+// Continue undoes Suspend and Yield. It waits for the floors as Join does, after Yield for the tenant's turn, and fails as Join does; the
+// tenant is then suspended. Tensors that left come back when a task needs them.
+func (u *Tenant) Continue(ctx context.Context) (err error) {
 	if !u.Suspended() {
 		return nil
 	}
-	r, err := u.floors.Reserve(ctx, u.opt.claim(u.base), u.opt.Waiting)
-	if err != nil {
-		return fmt.Errorf("%s waits for device memory: %w", title(u.opt.Name), err)
+	r := u.reserved.Load()
+	if r != nil {
+		err = u.floors.Wait(ctx, r)
+	} else {
+		r, err = u.floors.Reserve(ctx, u.opt.claim(u.base), u.opt.Waiting)
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.gone {
-		u.floors.Release(r)
+	switch {
+	case u.gone:
+		if r != nil {
+			u.floors.Release(r)
+		}
 		return fmt.Errorf("continue: %w", ErrClosed)
+	case err != nil:
+		u.reserved.Store(nil)
+		return fmt.Errorf("%s waits for device memory: %w", title(u.opt.Name), err)
 	}
 	u.reserved.Store(r)
 	u.suspended.Store(false)
 	u.base.wake()
 	return nil
-}
-
-// Wanted reports whether others wait for the tenant's floors who take turns, as it does, and get them once those that
-// take turns have called Suspend. It takes no lock.
-func (u *Tenant) Wanted() bool {
-	r := u.reserved.Load()
-	return r != nil && r.Wanted()
 }
 
 // Suspended reports whether the tenant has given up its floors.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/hostfile"
 	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/internal/units"
 	"github.com/berth-ml/berth/residency/admission"
@@ -42,20 +43,23 @@ type TenantOptions struct {
 	Passing []string
 	// HostBytes is the most bytes that the tenant's tensors take on the host at once if
 	// the tenant is alone. Join takes room on the disk for those that all tenants have
-	// beyond ManagerOptions.HostBytes, and fails with hostfile.ErrNoRoom if there is none.
+	// beyond ManagerOptions.HostBytes. If there is none, it fails with hostfile.ErrNoRoom; where both the tenant and one that
+	// waits for its turn take turns, it waits until a tenant has closed.
 	HostBytes int64
 	// HeldBytes is the most bytes that calls of HoldHost have for the tenant at once. They
 	// are kept free for those calls, and their room in the file is taken by Join.
 	HeldBytes int64
 	// LargestBytes is the bytes of the largest tensor among them.
 	LargestBytes int64
-	// Turns is whether the tenant takes turns with others that do so: it calls Suspend and Continue between two
-	// tasks where Wanted says that they wait for its floors.
+	// Turns is whether the tenant takes turns, as [admission] says: once it has had its turn, it calls Yield and Continue
+	// between two tasks where Due says so.
 	Turns bool
 	// AtOnce has Join fail with ErrOccupied where it would have to wait for the floors.
 	AtOnce bool
-	// Waiting is called by Join if it has to wait for the floors; nil for nobody.
+	// Waiting is called by Join, and by Continue after Suspend, if it has to wait for the floors; nil for nobody.
 	Waiting func()
+	// Yielded is called by Yield where it gives the floors away; nil for nobody.
+	Yielded func()
 	// OnRead is called when a call for a device, by index, has read a store or waited
 	// for another to read it; nil for nobody. It is called without the manager's lock.
 	OnRead func(device int, began, ended time.Time)
@@ -91,12 +95,12 @@ type Tenant struct {
 	beside  func() // ends the time in which its copies run beside what computes in this process; nil: it has not begun
 
 	suspended atomic.Bool                           // its floors are not reserved; written under the lock
-	reserved  atomic.Pointer[admission.Reservation] // of its floors; nil while it is suspended, and for the owner of a base
+	reserved  atomic.Pointer[admission.Reservation] // of its floors, also while others have their turn; nil while Suspend has given it up, and for the owner of a base
 }
 
 // Join makes a tenant, and reserves its floors. While these and the floors of
-// other tenants exceed a device, it waits until some of them have closed: of several
-// calls that need memory of the same device, the first one goes first. It fails
+// other tenants exceed a device, it waits until some of them have closed, or give theirs away for a turn: [admission]
+// says in which order. It fails
 // with ErrBudget if a device has less than the floor, with ErrOccupied in place of
 // waiting with o.AtOnce, and with the cause of ctx if that ends.
 func (m *Manager) Join(ctx context.Context, o TenantOptions) (*Tenant, error) {
@@ -161,18 +165,50 @@ func (m *Manager) reserve(ctx context.Context, o TenantOptions) (*Tenant, error)
 	if o.AtOnce {
 		waits = func() { giveUp(ErrOccupied) }
 	}
-	b := m.claimBase(&o)
-	r, err := m.floors.Reserve(ctx, o.claim(b), waits)
-	if err != nil {
-		m.unclaimBase(b)
-		return nil, fmt.Errorf("%s waits for device memory: %w", title(o.Name), err)
-	}
-	u, err := m.openTenant(o, r, b)
-	if err != nil {
+	for {
+		b := m.claimBase(&o)
+		r, err := m.floors.Reserve(ctx, o.claim(b), waits)
+		if err != nil {
+			m.unclaimBase(b)
+			return nil, fmt.Errorf("%s waits for device memory: %w", title(o.Name), err)
+		}
+		left := m.nextLeave()
+		u, err := m.openTenant(o, r, b)
+		if err == nil {
+			return u, nil
+		}
+		tooMany := errors.Is(err, hostfile.ErrNoRoom) && o.Turns && !o.AtOnce && m.yielded()
 		m.floors.Release(r)
-		return nil, err
+		if !tooMany {
+			return nil, err
+		}
+		if waits != nil {
+			waits()
+		}
+		select {
+		case <-left:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%s waits for host memory: %w", title(o.Name), context.Cause(ctx))
+		}
 	}
-	return u, nil
+}
+
+// nextLeave is closed once a tenant leaves.
+func (m *Manager) nextLeave() <-chan struct{} {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.left == nil {
+		m.left = make(chan struct{})
+	}
+	return m.left
+}
+
+// yielded reports whether a tenant waits for its turn: those that do have more on the host together than where each waited for the
+// end of the others.
+func (m *Manager) yielded() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.ContainsFunc(m.tenants, func(u *Tenant) bool { return u.suspended.Load() && u.reserved.Load() != nil })
 }
 
 // claim is what a tenant with the base b reserves.
@@ -482,6 +518,10 @@ func (m *Manager) leave(u *Tenant) {
 		m.devs[i].most.forget(&u.on[i])
 	}
 	m.show()
+	if m.left != nil {
+		close(m.left)
+		m.left = nil
+	}
 	delete(m.names, u.opt.Name)
 	if r := u.reserved.Swap(nil); r != nil {
 		m.floors.Release(r)

@@ -222,11 +222,8 @@ func (a *attempt) openProgram(ctx context.Context) (err error) {
 		HeldBytes: a.session.Batches + a.bound.Held() + a.session.Images,
 		Floors:    a.session.Judge.Floors, Peaks: a.session.Judge.Peaks,
 		Turns: !a.fetches, // who takes steps one by one decides when others go on
-		Waiting: func() {
-			if !a.turns {
-				a.opt.Observer.note("waiting until other runs leave enough device memory")
-			}
-		},
+		Waiting: func() { a.opt.Observer.note("waiting until other runs leave enough device memory") },
+		Yielded: a.yielded,
 	}
 	if a.base != nil {
 		if o.Base, err = a.session.Base(a.base.SHA256, func(v *graph.Value) bool { return v.Tagged(graph.BaseTag) }); err != nil {
@@ -250,6 +247,14 @@ func (a *attempt) openProgram(ctx context.Context) (err error) {
 	a.load.Constant = a.constant
 	a.prog, err = a.rt.Load(a.load)
 	return err
+}
+
+// yielded tells once that the run takes turns.
+func (a *attempt) yielded() {
+	if !a.turns {
+		a.turns = true
+		a.opt.Observer.note("takes turns with other runs: the devices have no room for what they all need")
+	}
 }
 
 // patience is the longest that an operation may take once the run is to end. A

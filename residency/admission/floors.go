@@ -3,14 +3,14 @@ package admission
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
 )
 
 // Floors reserves memory of devices. While the memory that others have reserved leaves no room
-// for one, it waits: of several that need memory of the same device, the first one
-// goes first. Make it with NewFloors; Close ends all waiting. Its methods are safe
+// for one, it waits: the package says in which order. Make it with NewFloors; Close ends all waiting. Its methods are safe
 // for concurrent use.
 type Floors struct {
 	mu       sync.Mutex
@@ -18,7 +18,8 @@ type Floors struct {
 	reserved []int64 // per device, in bytes
 	lost     []error // per device: why it has no memory any more; nil: it has
 	held     []*Reservation
-	waiting  []*Reservation
+	line     []*Reservation // that are past the door, and wait
+	door     []*Reservation
 	closed   error
 }
 
@@ -26,8 +27,7 @@ type Floors struct {
 type Claim struct {
 	Floors []int64 // in bytes of each device; those of missing devices are 0
 	Common *Common // is reserved with it, unless another user has; nil: there is none
-	// Turns is whether the user releases the memory once others that take turns want it, and reserves it anew: see
-	// [Reservation.Wanted].
+	// Turns is whether the user takes turns: it calls [Floors.Yield] where [Floors.Due] says so.
 	Turns bool
 }
 
@@ -46,12 +46,15 @@ type Reservation struct {
 	Claim
 	done   chan struct{} // closed once it is reserved, or err is set
 	err    error         // why it never will be
+	over   bool          // its user has had its turn
 	wanted atomic.Bool
 }
 
-// Wanted reports whether somebody waits for memory of r who takes turns, as its user does, and gets it once all who
-// take turns have released theirs. For others r would be released in vain, or for as long as they stay.
+// Wanted reports whether one of the first in the line lacks memory of r, whose user takes turns. It takes no lock.
 func (r *Reservation) Wanted() bool { return r.wanted.Load() }
+
+// errReleased ends the waiting for what is released meanwhile.
+var errReleased = errors.New("the memory is not needed any more")
 
 // at is the bytes of floors on a device.
 func at(floors []int64, device int) int64 {
@@ -61,11 +64,27 @@ func at(floors []int64, device int) int64 {
 	return floors[device]
 }
 
+// has reports whether r has memory of a device where it is reserved.
+func (r *Reservation) has(device int) bool {
+	return at(r.Floors, device) > 0 || r.Common != nil && at(r.Common.floors, device) > 0
+}
+
 // needs is the bytes that r lacks on a device: what is common is there if others have reserved it.
 func (r *Reservation) needs(device int) int64 {
 	bytes := at(r.Floors, device)
 	if r.Common != nil && r.Common.users == 0 {
 		bytes += at(r.Common.floors, device)
+	}
+	return bytes
+}
+
+// together is the bytes that reservations take of a device together: what is common counts once.
+func together(device int, all ...*Reservation) (bytes int64) {
+	for k, r := range all {
+		bytes += at(r.Floors, device)
+		if r.Common != nil && !slices.ContainsFunc(all[:k], func(o *Reservation) bool { return o.Common == r.Common }) {
+			bytes += at(r.Common.floors, device)
+		}
 	}
 	return bytes
 }
@@ -79,28 +98,44 @@ func NewFloors(limits []int64) *Floors {
 // the cause of ctx if that ends, and with the error given to Close or Lose. A floor beyond a device's limit
 // would wait for ever.
 func (x *Floors) Reserve(ctx context.Context, c Claim, waits func()) (*Reservation, error) {
-	r := &Reservation{Claim: c, done: make(chan struct{})}
-	x.mu.Lock()
-	if err := cmp.Or(x.closed, x.lostFor(r)); err != nil {
-		x.mu.Unlock()
+	r, err := x.join(c)
+	if err != nil {
 		return nil, err
 	}
-	x.waiting = append(x.waiting, r)
-	x.admit()
-	mustWait := slices.Contains(x.waiting, r)
-	x.mu.Unlock()
-	if mustWait && waits != nil {
-		waits()
+	if waits != nil {
+		select {
+		case <-r.done:
+		default:
+			waits()
+		}
 	}
+	if err := x.Wait(ctx, r); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// join adds a claim to those that wait.
+func (x *Floors) join(c Claim) (*Reservation, error) {
+	r := &Reservation{Claim: c, done: make(chan struct{})}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if err := cmp.Or(x.closed, x.lostFor(r)); err != nil {
+		return nil, err
+	}
+	x.door = append(x.door, r)
+	x.admit()
+	return r, nil
+}
+
+// Wait waits until r, which Yield has given away, is reserved again. It fails as Reserve does; r is then released.
+func (x *Floors) Wait(ctx context.Context, r *Reservation) error {
 	select {
 	case <-r.done:
 	case <-ctx.Done():
 		x.giveUp(r, context.Cause(ctx))
 	}
-	if r.err != nil {
-		return nil, r.err
-	}
-	return r, nil
+	return r.err
 }
 
 // Reserved is the bytes of each device that are reserved, and the number of calls
@@ -108,46 +143,222 @@ func (x *Floors) Reserve(ctx context.Context, c Claim, waits func()) (*Reservati
 func (x *Floors) Reserved() (bytes []int64, waiting int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return slices.Clone(x.reserved), len(x.waiting)
+	return slices.Clone(x.reserved), len(x.line) + len(x.door)
 }
 
 // giveUp ends the waiting of r, unless it has ended meanwhile.
 func (x *Floors) giveUp(r *Reservation, cause error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if i := slices.Index(x.waiting, r); i >= 0 {
-		x.waiting = slices.Delete(x.waiting, i, i+1)
-		r.err = cause
-		x.admit() // those behind it may fit
+	if x.dismiss(func(o *Reservation) error {
+		if o == r {
+			return cause
+		}
+		return nil
+	}) {
+		x.admit() // others may fit
 	}
 }
 
-// Release gives memory that is reserved to others.
+// dismiss ends the waiting of all for whom why has an error.
+func (x *Floors) dismiss(why func(*Reservation) error) (some bool) {
+	leaves := func(r *Reservation) bool {
+		if r.err = why(r); r.err != nil {
+			some = true
+			close(r.done)
+		}
+		return r.err != nil
+	}
+	x.line = slices.DeleteFunc(x.line, leaves)
+	x.door = slices.DeleteFunc(x.door, leaves)
+	return some
+}
+
+// Release gives memory that is reserved to others, or ends the waiting for it. A second call does nothing.
 func (x *Floors) Release(r *Reservation) {
+	x.giveUp(r, errReleased)
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.held = slices.DeleteFunc(x.held, func(o *Reservation) bool { return o == r })
+	if x.drop(r) {
+		x.admit()
+	}
+}
+
+// drop takes the memory of r from it, if it has some.
+func (x *Floors) drop(r *Reservation) bool {
+	i := slices.Index(x.held, r)
+	if i < 0 {
+		return false
+	}
+	x.held = slices.Delete(x.held, i, i+1)
+	r.wanted.Store(false)
 	if r.Common != nil {
 		r.Common.users--
 	}
 	for i := range x.reserved {
 		x.reserved[i] -= r.needs(i) // those of the common part with its last user
 	}
-	x.admit()
+	return true
 }
 
-// want tells those that take turns, of all that have memory, whether it is wanted.
+// Due tells that the user of r, which takes turns, has had its turn. It reports whether Yield is to be called:
+// whether one of the first in the line gets memory of r once all give theirs away who have had their turn. So
+// nobody waits for one that is not ready.
+func (x *Floors) Due(r *Reservation) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.due(r)
+}
+
+func (x *Floors) due(r *Reservation) bool {
+	if !r.Turns || !slices.Contains(x.held, r) || cmp.Or(x.closed, x.lostFor(r)) != nil {
+		return false
+	}
+	r.over = true
+	all := slices.DeleteFunc(slices.Clone(x.held), func(o *Reservation) bool { return o.over })
+	return x.anyFirst(func(w *Reservation) bool {
+		if !x.lacks(w, r) {
+			return false
+		}
+		all := append(all, w)
+		for i := range x.limits {
+			if w.has(i) && together(i, all...) > x.limits[i] {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// Yield gives the memory of r to others, and has r join the line, if Due still says so; else it does nothing. Wait waits until r is
+// reserved again.
+func (x *Floors) Yield(r *Reservation) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !x.due(r) {
+		return false
+	}
+	x.drop(r)
+	r.over, r.done = false, make(chan struct{})
+	x.line = append(x.line, r)
+	x.admit()
+	return true
+}
+
+// Lose makes the calls of Reserve and Wait that wait for memory of a device, and later ones,
+// fail with err.
+func (x *Floors) Lose(device int, err error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.lost[device] = err
+	x.dismiss(x.lostFor)
+	x.admit() // others may fit
+}
+
+// lostFor is the loss of a device that r needs; nil if there is none.
+func (x *Floors) lostFor(r *Reservation) error {
+	for i := range x.lost {
+		if x.lost[i] != nil && r.has(i) {
+			return x.lost[i]
+		}
+	}
+	return nil
+}
+
+// Close makes the calls of Reserve and Wait that wait, and later ones, fail with err.
+func (x *Floors) Close(err error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.closed = err
+	x.dismiss(func(*Reservation) error { return err })
+	x.want()
+}
+
+// admit lets those through the door that may, and reserves what is first in the line and fits.
+func (x *Floors) admit() {
+	x.enter()
+	waited := make([]bool, len(x.limits)) // per device: someone waits for its memory
+	x.line = slices.DeleteFunc(x.line, func(r *Reservation) bool {
+		if r.behind(waited) || !x.fits(r) {
+			r.mark(waited)
+			return false
+		}
+		for i := range x.reserved {
+			x.reserved[i] += r.needs(i)
+		}
+		if r.Common != nil {
+			r.Common.users++
+		}
+		x.held = append(x.held, r)
+		close(r.done)
+		return true
+	})
+	x.want()
+}
+
+// enter lets those through the door that may.
+func (x *Floors) enter() {
+	waited, stays := make([]bool, len(x.limits)), make([]bool, len(x.limits)) // per device: someone waits at the door, and one who stays does
+	x.door = slices.DeleteFunc(x.door, func(r *Reservation) bool {
+		passed := waited
+		if r.Turns {
+			passed = stays
+		}
+		if x.passes(r, passed) {
+			x.line = append(x.line, r)
+			return true
+		}
+		r.mark(waited)
+		if !r.Turns {
+			r.mark(stays)
+		}
+		return false
+	})
+}
+
+// passes reports whether r may go through the door: it fits, and needs nothing of the devices waited for.
+func (x *Floors) passes(r *Reservation, waited []bool) bool {
+	var stay, turns []*Reservation
+	for _, o := range slices.Concat(x.held, x.line) {
+		if o.Turns {
+			turns = append(turns, o)
+		} else {
+			stay = append(stay, o)
+		}
+	}
+	with := append(slices.Clip(stay), r)
+	for i := range x.limits {
+		bytes := together(i, with...)
+		if bytes == together(i, stay...) {
+			continue
+		}
+		if waited[i] || bytes > x.limits[i] {
+			return false
+		}
+		if r.Turns {
+			continue
+		}
+		for _, t := range turns {
+			if together(i, append(slices.Clip(with), t)...) > x.limits[i] {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// want tells all that have memory whether it is wanted.
 func (x *Floors) want() {
 	for _, r := range x.held {
-		r.wanted.Store(r.Turns && x.wants(r))
+		r.wanted.Store(r.Turns && x.anyFirst(func(w *Reservation) bool { return x.lacks(w, r) }))
 	}
 }
 
-// wants reports whether somebody waits for memory of r who would get it: see [Reservation.Wanted].
-func (x *Floors) wants(r *Reservation) bool {
+// anyFirst reports whether f is true for one of those in the line that wait behind nobody.
+func (x *Floors) anyFirst(f func(w *Reservation) bool) bool {
 	waited := make([]bool, len(x.limits)) // as in admit
-	for _, w := range x.waiting {
-		if w.Turns && x.lacks(w, r) && x.fitsBeside(w, waited) {
+	for _, w := range x.line {
+		if !w.behind(waited) && f(w) {
 			return true
 		}
 		w.mark(waited)
@@ -158,119 +369,35 @@ func (x *Floors) wants(r *Reservation) bool {
 // lacks reports whether w waits for memory that r has.
 func (x *Floors) lacks(w, r *Reservation) bool {
 	for i := range x.limits {
-		has := at(r.Floors, i) > 0 || r.Common != nil && at(r.Common.floors, i) > 0
-		if bytes := w.needs(i); has && bytes > 0 && x.reserved[i]+bytes > x.limits[i] {
+		if bytes := w.needs(i); r.has(i) && bytes > 0 && x.reserved[i]+bytes > x.limits[i] {
 			return true
 		}
 	}
 	return false
 }
 
-// fitsBeside reports whether w fits beside those that take no turns, on devices that nobody waits for.
-func (x *Floors) fitsBeside(w *Reservation, waited []bool) bool {
-	var common []*Common // that stays
-	for _, r := range x.held {
-		if !r.Turns && r.Common != nil && !slices.Contains(common, r.Common) {
-			common = append(common, r.Common)
-		}
-	}
-	for i := range x.limits {
-		bytes := at(w.Floors, i)
-		if w.Common != nil && !slices.Contains(common, w.Common) {
-			bytes += at(w.Common.floors, i)
-		}
-		if bytes == 0 {
-			continue
-		}
-		for _, r := range x.held {
-			if !r.Turns {
-				bytes += at(r.Floors, i)
-			}
-		}
-		for _, c := range common {
-			bytes += at(c.floors, i)
-		}
-		if waited[i] || bytes > x.limits[i] {
-			return false
-		}
-	}
-	return true
-}
-
-// Lose makes the calls of Reserve that wait for memory of a device, and later ones,
-// fail with err.
-func (x *Floors) Lose(device int, err error) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.lost[device] = err
-	x.waiting = slices.DeleteFunc(x.waiting, func(r *Reservation) bool {
-		if r.err = x.lostFor(r); r.err != nil {
-			close(r.done)
-		}
-		return r.err != nil
-	})
-	x.admit() // those behind them may fit
-}
-
-// lostFor is the loss of a device that r needs; nil if there is none.
-func (x *Floors) lostFor(r *Reservation) error {
-	for i := range x.lost {
-		if x.lost[i] != nil && (at(r.Floors, i) > 0 || r.Common != nil && at(r.Common.floors, i) > 0) {
-			return x.lost[i]
-		}
-	}
-	return nil
-}
-
-// Close makes the calls of Reserve that wait, and later ones, fail with err.
-func (x *Floors) Close(err error) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.closed = err
-	for _, r := range x.waiting {
-		r.err = err
-		close(r.done)
-	}
-	x.waiting = nil
-	x.want()
-}
-
-// admit reserves the floors that fit, unless an earlier call waits for memory of the
-// same device.
-func (x *Floors) admit() {
-	waited := make([]bool, len(x.limits)) // per device: someone waits for its memory
-	kept := x.waiting[:0]
-	for _, r := range x.waiting {
-		if x.fits(r, waited) {
-			for i := range x.reserved {
-				x.reserved[i] += r.needs(i)
-			}
-			if r.Common != nil {
-				r.Common.users++
-			}
-			x.held = append(x.held, r)
-			close(r.done)
-			continue
-		}
-		r.mark(waited)
-		kept = append(kept, r)
-	}
-	clear(x.waiting[len(kept):])
-	x.waiting = kept
-	x.want()
-}
-
 // mark marks the devices for whose memory r waits.
 func (r *Reservation) mark(waited []bool) {
 	for i := range waited {
-		waited[i] = waited[i] || r.needs(i) > 0
+		waited[i] = waited[i] || r.has(i)
 	}
 }
 
-// fits reports whether what r needs can be reserved on devices that nobody waits for.
-func (x *Floors) fits(r *Reservation, waited []bool) bool {
+// behind reports whether r has to wait for memory of a device that others wait for. What is common may be there: it would
+// stay for ever if its users came back one by one.
+func (r *Reservation) behind(waited []bool) bool {
+	for i := range waited {
+		if waited[i] && r.has(i) {
+			return true
+		}
+	}
+	return false
+}
+
+// fits reports whether what r needs is free.
+func (x *Floors) fits(r *Reservation) bool {
 	for i := range x.limits {
-		if bytes := r.needs(i); bytes > 0 && (waited[i] || x.reserved[i]+bytes > x.limits[i]) {
+		if bytes := r.needs(i); bytes > 0 && x.reserved[i]+bytes > x.limits[i] {
 			return false
 		}
 	}

@@ -238,3 +238,96 @@ func TestWanted(t *testing.T) {
 		})
 	}
 }
+
+// TestDue: who has had its turn gives its memory away once all have had theirs whose memory is needed.
+func TestDue(t *testing.T) {
+	x, ctx := NewFloors([]int64{10}), t.Context()
+	var held []*Reservation
+	for range 2 {
+		c := claim(t, x, ctx, Claim{Floors: []int64{4}, Turns: true})
+		if err := c.err(); err != nil || c.waited {
+			t.Fatal(err, c.waited)
+		}
+		held = append(held, c.got)
+	}
+	large := claim(t, x, ctx, Claim{Floors: []int64{8}, Turns: true})
+	if x.Due(held[0]) || x.Yield(held[0]) {
+		t.Error("the other one still has its turn")
+	}
+	if !x.Due(held[1]) || !x.Due(held[0]) {
+		t.Error("both have had their turn")
+	}
+	if !x.Yield(held[0]) || x.Yield(held[0]) || !x.Yield(held[1]) {
+		t.Error("each gives its memory away once")
+	}
+	if err := large.err(); err != nil {
+		t.Fatal(err)
+	}
+	if x.Due(large.got); !x.Yield(large.got) {
+		t.Error("both of the others get the memory")
+	}
+	x.Release(large.got)
+	third := claim(t, x, ctx, Claim{Floors: []int64{8}, Turns: true})
+	if x.Due(held[0]) || !held[0].Wanted() {
+		t.Error("a new turn of the other one has begun")
+	}
+	x.Release(held[1])
+	if !x.Due(held[0]) || !x.Yield(held[0]) {
+		t.Error("the other one has left")
+	}
+	if err := errors.Join(third.err(), ctx.Err()); err != nil {
+		t.Fatal(err)
+	}
+	x.Release(third.got)
+	x.Release(held[0])
+	if have, waiting := x.Reserved(); have[0] != 0 || waiting != 0 {
+		t.Errorf("%d bytes are left, and %d wait", have, waiting)
+	}
+}
+
+// TestEndOfWait: the end of its context, the loss of a device, Close and Release end the wait for a turn.
+func TestEndOfWait(t *testing.T) {
+	over := errors.New("over")
+	for name, x := range map[string]struct {
+		end  func(x *Floors, r *Reservation, cancel context.CancelCauseFunc)
+		want error
+	}{
+		"context": {func(_ *Floors, _ *Reservation, cancel context.CancelCauseFunc) { cancel(over) }, over},
+		"loss":    {func(x *Floors, _ *Reservation, _ context.CancelCauseFunc) { x.Lose(0, over) }, over},
+		"close":   {func(x *Floors, _ *Reservation, _ context.CancelCauseFunc) { x.Close(over) }, over},
+		"release": {func(x *Floors, r *Reservation, _ context.CancelCauseFunc) { x.Release(r) }, errReleased},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := NewFloors([]int64{10})
+			var rs [2]*Reservation
+			for i := range rs {
+				var err error
+				if rs[i], err = f.join(Claim{Floors: []int64{6}, Turns: true}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if !f.Yield(rs[0]) {
+				t.Fatal("it is not due")
+			}
+			if err := f.Wait(t.Context(), rs[1]); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancelCause(t.Context())
+			defer cancel(nil)
+			result := make(chan error, 1)
+			go func() { result <- f.Wait(ctx, rs[0]) }()
+			x.end(f, rs[0], cancel)
+			if err := <-result; !errors.Is(err, x.want) {
+				t.Errorf("got %v", err)
+			}
+			if name != "context" && name != "release" && f.Yield(rs[1]) {
+				t.Error("who has memory gives it away, and never gets it again")
+			}
+			f.Release(rs[0])
+			f.Release(rs[1])
+			if have, waiting := f.Reserved(); have[0] != 0 || waiting != 0 {
+				t.Errorf("%d bytes are left, and %d wait", have, waiting)
+			}
+		})
+	}
+}
