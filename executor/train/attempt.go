@@ -221,7 +221,7 @@ func (a *attempt) openProgram(ctx context.Context) (err error) {
 		HostBytes: a.bound.Takes(a.session.Plan.Graph.Vars) - a.bound.Held(), // of saves
 		HeldBytes: a.session.Batches + a.bound.Held() + a.session.Images,
 		Floors:    a.session.Judge.Floors, Peaks: a.session.Judge.Peaks,
-		Turns: !a.fetches, // who takes steps one by one decides when others go on
+		Turns:   !a.fetches, // who takes steps one by one decides when others go on
 		Waiting: func() { a.opt.Observer.note("waiting until other runs leave enough device memory") },
 		Yielded: a.yielded,
 	}
