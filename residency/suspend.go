@@ -65,7 +65,12 @@ func (u *Tenant) Continue(ctx context.Context) (err error) {
 	if !u.Suspended() {
 		return nil
 	}
-	r := u.reserved.Load()
+	u.mu.Lock()
+	r, gone := u.reserved.Load(), u.gone
+	u.mu.Unlock()
+	if gone {
+		return fmt.Errorf("continue: %w", ErrClosed)
+	}
 	if r != nil {
 		err = u.floors.Wait(ctx, r)
 	} else {
