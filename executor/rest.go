@@ -157,6 +157,9 @@ func (r *Runtime) yield() bool {
 func (r *Runtime) goOn(ctx context.Context, stand func(ctx context.Context, opens <-chan struct{}) error) error {
 	waiting, giveUp := context.WithCancelCause(ctx)
 	defer giveUp(nil)
+	if err := r.Residency.Rejoin(); err != nil { // here, since observers are told from one goroutine
+		return err
+	}
 	var failed error
 	ready := make(chan struct{})
 	go func() {

@@ -3,6 +3,8 @@ package residency
 import (
 	"context"
 	"fmt"
+
+	"github.com/berth-ml/berth/residency/admission"
 )
 
 // Suspend gives the tenant's floors to those who wait in Join, or its place among those who wait for their turn. Its tensors stay
@@ -59,36 +61,62 @@ func (u *Tenant) yield() bool {
 	return true
 }
 
-// Continue undoes Suspend and Yield. It waits for the floors as Join does, after Yield for the tenant's turn, and fails as Join does; the
-// tenant is then suspended. Tensors that left come back when a task needs them.
-func (u *Tenant) Continue(ctx context.Context) (err error) {
-	if !u.Suspended() {
-		return nil
+// Rejoin has a suspended tenant wait for its floors, as Join does: Continue returns once it has them. It calls
+// TenantOptions.Waiting if that has to wait. After Yield, and on a second call, it does nothing.
+func (u *Tenant) Rejoin() error {
+	r, err := u.rejoin()
+	if err != nil {
+		return fmt.Errorf("%s waits for device memory: %w", title(u.opt.Name), err)
 	}
-	u.mu.Lock()
-	r, gone := u.reserved.Load(), u.gone
-	u.mu.Unlock()
-	if gone {
-		return fmt.Errorf("continue: %w", ErrClosed)
+	if told := u.opt.Waiting; told != nil && r != nil && r.Waits() {
+		told()
 	}
-	if r != nil {
-		err = u.floors.Wait(ctx, r)
-	} else {
-		r, err = u.floors.Reserve(ctx, u.opt.claim(u.base), u.opt.Waiting)
-	}
+	return nil
+}
+
+// rejoin is Rejoin. r is nil if it does nothing.
+func (u *Tenant) rejoin() (r *admission.Reservation, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	switch {
 	case u.gone:
-		if r != nil {
-			u.floors.Release(r)
-		}
-		return fmt.Errorf("continue: %w", ErrClosed)
-	case err != nil:
-		u.reserved.Store(nil)
-		return fmt.Errorf("%s waits for device memory: %w", title(u.opt.Name), err)
+		return nil, ErrClosed
+	case !u.suspended.Load() || u.reserved.Load() != nil:
+		return nil, nil
+	}
+	if r, err = u.floors.Join(u.opt.claim(u.base)); err != nil {
+		return nil, err
 	}
 	u.reserved.Store(r)
+	return r, nil
+}
+
+// Continue undoes Suspend and Yield. It waits for the floors as Join does, after Yield for the tenant's turn, and fails as Join
+// does; the tenant is then suspended. Tensors that left come back when a task needs them.
+func (u *Tenant) Continue(ctx context.Context) error {
+	if !u.Suspended() {
+		return nil
+	}
+	err := u.Rejoin()
+	if err != nil {
+		return err
+	}
+	r := u.reserved.Load()
+	if r == nil { // suspended or closed meanwhile
+		return fmt.Errorf("continue: %w", ErrSuspended)
+	}
+	err = u.floors.Wait(ctx, r)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	switch {
+	case u.gone:
+		return fmt.Errorf("continue: %w", ErrClosed)
+	case err != nil:
+		u.reserved.CompareAndSwap(r, nil)
+		return fmt.Errorf("%s waits for device memory: %w", title(u.opt.Name), err)
+	case u.reserved.Load() != r:
+		return fmt.Errorf("continue: %w", ErrSuspended)
+	}
 	u.suspended.Store(false)
 	u.base.wake()
 	return nil

@@ -95,7 +95,7 @@ type Tenant struct {
 	beside  func() // ends the time in which its copies run beside what computes in this process; nil: it has not begun
 
 	suspended atomic.Bool                           // its floors are not reserved; written under the lock
-	reserved  atomic.Pointer[admission.Reservation] // of its floors, also while others have their turn; nil while Suspend has given it up, and for the owner of a base
+	reserved  atomic.Pointer[admission.Reservation] // of its floors, or waits for them; nil while Suspend has given it up, and for the owner of a base
 }
 
 // Join makes a tenant, and reserves its floors. While these and the floors of
@@ -203,8 +203,8 @@ func (m *Manager) nextLeave() <-chan struct{} {
 	return m.left
 }
 
-// yielded reports whether a tenant waits for its turn: those that do have more on the host together than where each waited for the
-// end of the others.
+// yielded reports whether a tenant waits to go on: those that do have more on the host together than where each waited for
+// the end of the others.
 func (m *Manager) yielded() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

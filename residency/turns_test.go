@@ -80,7 +80,7 @@ func TestTurnsOfTenants(t *testing.T) {
 			cancel(stop)
 			return nil
 		},
-		"it is closed":    func(_ *Manager, a, _ *Tenant, _ context.CancelCauseFunc) error { return a.Close() },
+		"it is closed": func(_ *Manager, a, _ *Tenant, _ context.CancelCauseFunc) error { return a.Close() },
 		"a device is lost": func(m *Manager, _, _ *Tenant, _ context.CancelCauseFunc) error {
 			m.Lose(1, stop)
 			return nil

@@ -12,7 +12,8 @@
 //
 // Who takes turns goes through the door once its memory fits beside all who stay. Who stays goes through once
 // there is room for all who stay and, beside them, for any single one of those that take turns. So whoever is past the
-// door can always have memory, if those that take turns give theirs away: nobody loses it for good, and none in the line waits in vain.
+// door can always have memory, if those that take turns give theirs away: nobody loses it for good, and none in the line
+// waits in vain.
 //
 // At the door, nobody who stays passes another one that waits there for memory of the same device, and who takes
 // turns passes none who stays. Those that take turns pass each other: one that does not fit beside those who stay

@@ -98,16 +98,12 @@ func NewFloors(limits []int64) *Floors {
 // the cause of ctx if that ends, and with the error given to Close or Lose. A floor beyond a device's limit
 // would wait for ever.
 func (x *Floors) Reserve(ctx context.Context, c Claim, waits func()) (*Reservation, error) {
-	r, err := x.join(c)
+	r, err := x.Join(c)
 	if err != nil {
 		return nil, err
 	}
-	if waits != nil {
-		select {
-		case <-r.done:
-		default:
-			waits()
-		}
+	if waits != nil && r.Waits() {
+		waits()
 	}
 	if err := x.Wait(ctx, r); err != nil {
 		return nil, err
@@ -115,8 +111,8 @@ func (x *Floors) Reserve(ctx context.Context, c Claim, waits func()) (*Reservati
 	return r, nil
 }
 
-// join adds a claim to those that wait.
-func (x *Floors) join(c Claim) (*Reservation, error) {
+// Join adds a claim to those that wait: Wait waits until it is reserved, which Release undoes. It fails as Reserve does.
+func (x *Floors) Join(c Claim) (*Reservation, error) {
 	r := &Reservation{Claim: c, done: make(chan struct{})}
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -128,7 +124,17 @@ func (x *Floors) join(c Claim) (*Reservation, error) {
 	return r, nil
 }
 
-// Wait waits until r, which Yield has given away, is reserved again. It fails as Reserve does; r is then released.
+// Waits reports whether r waits. One goroutine asks that, and calls Wait and Yield.
+func (r *Reservation) Waits() bool {
+	select {
+	case <-r.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// Wait waits until r, which Join has made or Yield has given away, is reserved. It fails as Reserve does; r is then released.
 func (x *Floors) Wait(ctx context.Context, r *Reservation) error {
 	select {
 	case <-r.done:
@@ -230,8 +236,8 @@ func (x *Floors) due(r *Reservation) bool {
 	})
 }
 
-// Yield gives the memory of r to others, and has r join the line, if Due still says so; else it does nothing. Wait waits until r is
-// reserved again.
+// Yield gives the memory of r to others, and has r join the line, if Due still says so; else it does nothing. Wait waits until
+// r is reserved again.
 func (x *Floors) Yield(r *Reservation) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -298,7 +304,8 @@ func (x *Floors) admit() {
 
 // enter lets those through the door that may.
 func (x *Floors) enter() {
-	waited, stays := make([]bool, len(x.limits)), make([]bool, len(x.limits)) // per device: someone waits at the door, and one who stays does
+	// Per device: someone waits at the door, and one who stays does.
+	waited, stays := make([]bool, len(x.limits)), make([]bool, len(x.limits))
 	x.door = slices.DeleteFunc(x.door, func(r *Reservation) bool {
 		passed := waited
 		if r.Turns {

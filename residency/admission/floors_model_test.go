@@ -62,14 +62,7 @@ type modelUser struct {
 }
 
 // holds reports whether a user has memory.
-func (u *modelUser) holds() bool {
-	select {
-	case <-u.done:
-		return true
-	default:
-		return false
-	}
-}
+func (u *modelUser) holds() bool { return !u.Waits() }
 
 // floors are random ones of each device.
 func (m *model) floors(most int64) (f []int64) {
@@ -88,7 +81,7 @@ func (m *model) act() {
 		if m.common != nil && rapid.Bool().Draw(m.t, "common") {
 			c.Common = m.common
 		}
-		r, err := m.x.join(c)
+		r, err := m.x.Join(c)
 		if err != nil {
 			m.t.Fatal(err)
 		}

@@ -302,7 +302,7 @@ func TestEndOfWait(t *testing.T) {
 			var rs [2]*Reservation
 			for i := range rs {
 				var err error
-				if rs[i], err = f.join(Claim{Floors: []int64{6}, Turns: true}); err != nil {
+				if rs[i], err = f.Join(Claim{Floors: []int64{6}, Turns: true}); err != nil {
 					t.Fatal(err)
 				}
 			}
