@@ -73,8 +73,8 @@ func (r *Runtime) SetGate(g *Gate) { r.rest.gate = g }
 // ErrSuspended.
 func (r *Runtime) RestUntil(ctx context.Context) { r.rest.until = ctx }
 
-// MustRest reports whether the next step must wait for Rest. While nobody suspends the work, or waits for its memory, it takes no
-// lock but the gate's.
+// MustRest reports whether the next step must wait for Rest. While nobody waits for the memory of the work, it takes no lock
+// but the gate's.
 func (r *Runtime) MustRest() bool {
 	return r.rest.gate.Closed() || !r.rest.since.IsZero() || r.turnOver()
 }
@@ -155,20 +155,24 @@ func (r *Runtime) yield() bool {
 
 // goOn waits for memory, as stand does meanwhile. After an error the memory is given up.
 func (r *Runtime) goOn(ctx context.Context, stand func(ctx context.Context, opens <-chan struct{}) error) error {
-	waiting, giveUp := context.WithCancelCause(ctx)
-	defer giveUp(nil)
 	if err := r.Residency.Rejoin(); err != nil { // here, since observers are told from one goroutine
 		return err
 	}
+	waiting, giveUp := context.WithCancelCause(ctx)
 	var failed error
 	ready := make(chan struct{})
 	go func() {
 		defer close(ready)
 		failed = r.Residency.Continue(waiting)
 	}()
-	err := stand(ctx, ready)
-	giveUp(err)
-	<-ready
+	var err error
+	func() {
+		defer func() { // also where stand panics
+			giveUp(err)
+			<-ready
+		}()
+		err = stand(ctx, ready)
+	}()
 	if err = cmp.Or(err, failed); err != nil {
 		r.Residency.Suspend()
 		return err

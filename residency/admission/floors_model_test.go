@@ -103,8 +103,9 @@ func (m *model) turn(u *modelUser) {
 	if !u.holds() {
 		return
 	}
-	if m.x.Due(u.Reservation) != m.x.Yield(u.Reservation) {
-		m.t.Fatal("who is due does not give its memory away, or who is not does")
+	wanted, due := u.Wanted(), m.x.Due(u.Reservation)
+	if due && !wanted || due != m.x.Yield(u.Reservation) {
+		m.t.Fatal("who is due is not asked for its memory, or does not give it away, or who is not does")
 	}
 	if !u.holds() {
 		m.turns++
