@@ -106,7 +106,15 @@ func takeTurns(t *testing.T, d *berth.Devices, a, b *configs.Config, o berth.Tra
 		x.report, err = x.first.Train(x.ctx, o)
 		x.ended <- err
 	}()
-	<-steps
+	until := func(c <-chan struct{}) {
+		t.Helper()
+		select {
+		case <-c:
+		case err := <-x.ended:
+			t.Fatalf("the first one ends before the second one has its turn: %v", err)
+		}
+	}
+	until(steps)
 	second, dir := runtest.OpenOn(t, d, b), t.TempDir()
 	go func() {
 		_, err := second.Train(t.Context(), berth.TrainOptions{Dir: dir, MaxSteps: 2, Observer: &berth.Observer{
@@ -115,9 +123,9 @@ func takeTurns(t *testing.T, d *berth.Devices, a, b *configs.Config, o berth.Tra
 		}})
 		x.other <- err
 	}()
-	<-waits
-	<-gives
-	<-stands
+	until(waits)
+	until(gives)
+	until(stands)
 	return x
 }
 
