@@ -21,7 +21,7 @@ func TestLengthOfTurn(t *testing.T) {
 			var turn turn
 			for range 2 {
 				time.Sleep(time.Hour) // it opens, and compiles
-				if turn.over(); turn.over() {
+				if turn.over() {
 					t.Error("a turn without a step is over")
 				}
 				turn.step()
@@ -34,7 +34,7 @@ func TestLengthOfTurn(t *testing.T) {
 					if turn.over() {
 						t.Errorf("the turn after a step of %v is over before %v", x.first, x.lasts)
 					}
-					time.Sleep(1)
+					time.Sleep(time.Nanosecond)
 				}
 				if !turn.over() {
 					t.Errorf("the turn after a step of %v is not over after %v", x.first, x.lasts)
@@ -105,7 +105,7 @@ func TestTurns(t *testing.T) {
 	if a.MustRest() {
 		t.Error("work that is to end gives its memory away")
 	}
-	a.RestUntil(nil)
+	a.RestUntil(t.Context())
 	if err := a.Rest(ended); err != nil || yields > 0 {
 		t.Errorf("the work of a context that has ended rests: %v", err)
 	}
