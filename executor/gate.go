@@ -126,8 +126,11 @@ func (g *Gate) Closed() bool {
 
 // Pass goes through the gate: wait stands still until opens is closed, and take then gets the memory to
 // work with. If somebody suspends the work meanwhile, take's context ends, and all begins anew. While the
-// gate is open, wait is not called. An error of either ends it.
+// gate is open, wait is not called. An error of either ends it. Without a gate, it calls take.
 func (g *Gate) Pass(ctx context.Context, wait func(opens <-chan struct{}) error, take func(context.Context) error) error {
+	if g == nil {
+		return take(ctx)
+	}
 	for {
 		if opens := g.stand(); opens != nil {
 			if err := wait(opens); err != nil {

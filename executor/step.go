@@ -48,6 +48,7 @@ func (p *Program) Step(ctx context.Context, b Batch) (Ticket, error) {
 			return 0, err
 		}
 	}
+	p.rt.rest.turn.step()
 	ticket := p.Next()
 	f := p.inflight.of(ticket)
 	if f.e != nil {
@@ -181,6 +182,7 @@ func (p *Program) Wait(ctx context.Context, t Ticket) error {
 		p.rt.Residency.Passed(ev)
 	}
 	f.e = nil
+	p.rt.rest.turn.stepped()
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -8,26 +9,28 @@ import (
 	"github.com/berth-ml/berth/executor"
 )
 
-// rest stands still while somebody has suspended the run: what is queued ends first, and a save under way.
-// It returns once the run has its memory again, and with executor.ErrSuspended once ctx ends, or no time
-// for a step is left.
+// rest stands still while somebody has suspended the run, or while others take their turn with its memory: what is queued
+// ends first, and before a suspension a save under way. It returns once the run has its memory again, and with
+// executor.ErrSuspended once ctx ends, or no time for a step is left.
 func (l *loop) rest(ctx context.Context) error {
 	if !l.a.rt.MustRest() {
 		return nil
 	}
-	if err := l.standStill(context.WithoutCancel(ctx)); err != nil {
-		return err
-	}
-	defer l.beginClock()
-	return l.a.rt.RestWith(ctx, l.asleep)
-}
-
-// standStill waits for what is queued, and for the save under way. The clock is stopped.
-func (l *loop) standStill(work context.Context) error {
-	if err := l.settle(work, 0); err != nil {
+	if err := l.settle(context.WithoutCancel(ctx), 0); err != nil {
 		return err
 	}
 	l.stopClock()
+	defer l.beginClock()
+	if l.a.run.Gate().Closed() {
+		if err := l.endSave(); err != nil {
+			return err
+		}
+	}
+	return l.a.rt.RestWith(ctx, l.asleep)
+}
+
+// endSave waits for the save under way, and gives its memory to others.
+func (l *loop) endSave() error {
 	err := l.a.saves.Await()
 	l.freeStaging()
 	return err
@@ -39,7 +42,8 @@ func (l *loop) freeStaging() {
 	l.reserved = false
 }
 
-// asleep waits until the run may go on, and saves meanwhile where somebody asks for that.
+// asleep waits until the run may go on, and saves meanwhile where somebody asks for that. A save goes on while others have
+// their turn, and ends before the run is suspended.
 func (l *loop) asleep(ctx context.Context, opens <-chan struct{}) error {
 	var over <-chan time.Time
 	if g := l.a.goal; g.maxTime > 0 {
@@ -52,7 +56,7 @@ func (l *loop) asleep(ctx context.Context, opens <-chan struct{}) error {
 		case <-opens:
 			return nil
 		case <-ctx.Done():
-			return executor.EndedAtRest(ctx)
+			return cmp.Or(l.endSave(), executor.EndedAtRest(ctx))
 		case <-over:
 			return fmt.Errorf("%w: %w", executor.ErrSuspended, timeUp(l.a.goal.maxTime))
 		case _, ok := <-l.saveNow:
@@ -78,6 +82,5 @@ func (l *loop) saveAsked(work context.Context, ok bool) error {
 	if err := l.save(work); err != nil {
 		return err
 	}
-	defer l.freeStaging()
-	return l.a.saves.Await()
+	return l.endSave()
 }
