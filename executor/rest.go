@@ -107,14 +107,17 @@ func (r *Runtime) Stand() {
 // work that takes turns is over, it gives the memory to others, and waits for the next turn. No step may be queued. It fails
 // with ErrSuspended, and the memory given up, once ctx ends, or that of RestUntil.
 func (r *Runtime) Rest(ctx context.Context) error {
-	return r.RestWith(ctx, func(ctx context.Context, opens <-chan struct{}) error {
-		select {
-		case <-opens:
-			return nil
-		case <-ctx.Done():
-			return EndedAtRest(ctx)
-		}
-	})
+	return r.RestWith(ctx, nil, StandUntil)
+}
+
+// StandUntil waits until opens is closed. It fails with ErrSuspended if ctx ends before.
+func StandUntil(ctx context.Context, opens <-chan struct{}) error {
+	select {
+	case <-opens:
+		return nil
+	case <-ctx.Done():
+		return EndedAtRest(ctx)
+	}
 }
 
 // EndedAtRest is the ErrSuspended of a context that ended while work stood still.
@@ -122,21 +125,29 @@ func EndedAtRest(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", ErrSuspended, context.Cause(ctx))
 }
 
-// RestWith is Rest with a function that stands still until opens is closed, or ctx ends: while the runtime is suspended,
-// and while it waits for memory. Its error ends the standing.
-func (r *Runtime) RestWith(ctx context.Context, stand func(ctx context.Context, opens <-chan struct{}) error) error {
+// RestWith is Rest with two functions, whose errors end the standing. halt ends what must not go on while the runtime is suspended;
+// nil: nothing does. stand stands still until opens is closed, or ctx ends, as StandUntil does: while the runtime is suspended,
+// and while it waits for memory.
+func (r *Runtime) RestWith(ctx context.Context, halt func() error, stand func(ctx context.Context, opens <-chan struct{}) error) error {
 	if !r.MustRest() {
 		return nil
 	}
 	ctx, cancel := r.within(ctx)
 	defer cancel()
-	if !r.rest.gate.Closed() && r.rest.since.IsZero() && (ctx.Err() != nil || !r.yield()) {
+	if !r.rest.gate.Closed() && r.rest.since.IsZero() && (ctx.Err() != nil || !r.turnOver() || !r.yield()) {
 		return nil
 	}
-	err := r.rest.gate.Pass(ctx, func(opens <-chan struct{}) error {
-		r.Stand()
-		return stand(ctx, opens)
-	}, func(ctx context.Context) error { return r.goOn(ctx, stand) })
+	err := r.rest.gate.Pass(ctx, Passage{
+		Halt: func() (err error) {
+			if halt != nil {
+				err = halt()
+			}
+			r.Stand()
+			return err
+		},
+		Stand: func(opens <-chan struct{}) error { return stand(ctx, opens) },
+		Take:  func(ctx context.Context) error { return r.goOn(ctx, stand) },
+	})
 	if err != nil && ctx.Err() != nil && !errors.Is(err, ErrSuspended) {
 		return fmt.Errorf("%w: %w", ErrSuspended, err)
 	}

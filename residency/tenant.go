@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/device/host"
 	"github.com/berth-ml/berth/engine/hostfile"
 	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/internal/units"
@@ -43,8 +45,9 @@ type TenantOptions struct {
 	Passing []string
 	// HostBytes is the most bytes that the tenant's tensors take on the host at once if
 	// the tenant is alone. Join takes room on the disk for those that all tenants have
-	// beyond ManagerOptions.HostBytes. If there is none, it fails with hostfile.ErrNoRoom; where both the tenant and one that
-	// waits for its turn take turns, it waits until a tenant has closed.
+	// beyond ManagerOptions.HostBytes. If there is none, it fails with hostfile.ErrNoRoom. A tenant that takes turns waits
+	// until another one has closed, where one waits for its turn; so it does, too, where there is no such bound and the
+	// host's memory lacks these bytes.
 	HostBytes int64
 	// HeldBytes is the most bytes that calls of HoldHost have for the tenant at once. They
 	// are kept free for those calls, and their room in the file is taken by Join.
@@ -165,25 +168,31 @@ func (m *Manager) reserve(ctx context.Context, o TenantOptions) (*Tenant, error)
 	if o.AtOnce {
 		waits = func() { giveUp(ErrOccupied) }
 	}
+	tell := waits
+	if tell != nil {
+		tell = sync.OnceFunc(waits)
+	}
 	for {
 		b := m.claimBase(&o)
-		r, err := m.floors.Reserve(ctx, o.claim(b), waits)
+		r, err := m.floors.Reserve(ctx, o.claim(b), tell)
 		if err != nil {
 			m.unclaimBase(b)
 			return nil, fmt.Errorf("%s waits for device memory: %w", title(o.Name), err)
 		}
-		left := m.nextLeave()
-		u, err := m.openTenant(o, r, b)
-		if err == nil {
+		left, turns := m.nextLeave(), o.Turns && !o.AtOnce && m.yielded()
+		var u *Tenant
+		if turns && m.crowded(&o) {
+			m.unclaimBase(b)
+			err = hostfile.ErrNoRoom
+		} else if u, err = m.openTenant(o, r, b); err == nil {
 			return u, nil
 		}
-		tooMany := errors.Is(err, hostfile.ErrNoRoom) && o.Turns && !o.AtOnce && m.yielded()
 		m.floors.Release(r)
-		if !tooMany {
+		if !turns || !errors.Is(err, hostfile.ErrNoRoom) {
 			return nil, err
 		}
-		if waits != nil {
-			waits()
+		if tell != nil {
+			tell()
 		}
 		select {
 		case <-left:
@@ -209,6 +218,15 @@ func (m *Manager) yielded() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.ContainsFunc(m.tenants, func(u *Tenant) bool { return u.suspended.Load() && u.reserved.Load() != nil })
+}
+
+// crowded reports whether the host lacks memory for what a tenant may have there. With a bound, the file tells.
+func (m *Manager) crowded(o *TenantOptions) bool {
+	if m.host.Bound() > 0 {
+		return false
+	}
+	free, err := host.Available()
+	return err == nil && o.HostBytes+o.HeldBytes > free
 }
 
 // claim is what a tenant with the base b reserves.

@@ -222,7 +222,7 @@ func (a *attempt) openProgram(ctx context.Context) (err error) {
 		HeldBytes: a.session.Batches + a.bound.Held() + a.session.Images,
 		Floors:    a.session.Judge.Floors, Peaks: a.session.Judge.Peaks,
 		Turns:   !a.fetches, // who takes steps one by one decides when others go on
-		Waiting: func() { a.opt.Observer.note("waiting until other runs leave enough device memory") },
+		Waiting: func() { a.opt.Observer.note("waiting until other runs leave enough memory") },
 		Yielded: a.yielded,
 	}
 	if a.base != nil {

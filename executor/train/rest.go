@@ -1,7 +1,6 @@
 package train
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -21,12 +20,7 @@ func (l *loop) rest(ctx context.Context) error {
 	}
 	l.stopClock()
 	defer l.beginClock()
-	if l.a.run.Gate().Closed() {
-		if err := l.endSave(); err != nil {
-			return err
-		}
-	}
-	return l.a.rt.RestWith(ctx, l.asleep)
+	return l.a.rt.RestWith(ctx, l.endSave, l.asleep)
 }
 
 // endSave waits for the save under way, and gives its memory to others.
@@ -55,8 +49,12 @@ func (l *loop) asleep(ctx context.Context, opens <-chan struct{}) error {
 		select {
 		case <-opens:
 			return nil
+		case <-l.a.saves.Ends():
+			if err := l.endSave(); err != nil {
+				return err
+			}
 		case <-ctx.Done():
-			return cmp.Or(l.endSave(), executor.EndedAtRest(ctx))
+			return executor.EndedAtRest(ctx)
 		case <-over:
 			return fmt.Errorf("%w: %w", executor.ErrSuspended, timeUp(l.a.goal.maxTime))
 		case _, ok := <-l.saveNow:
@@ -70,11 +68,14 @@ func (l *loop) asleep(ctx context.Context, opens <-chan struct{}) error {
 // saveAsked takes a checkpoint of where the run stands still, unless the newest one is of that. ok is false
 // once nobody can ask any more.
 func (l *loop) saveAsked(work context.Context, ok bool) error {
-	switch at := &l.a.at; {
-	case !ok:
+	if !ok {
 		l.saveNow = nil
 		return nil
-	case at.Saved == at.Step && at.Step > 0 && !l.replaced:
+	}
+	if err := l.endSave(); err != nil { // it may be of this step
+		return err
+	}
+	if at := &l.a.at; at.Saved == at.Step && at.Step > 0 && !l.replaced {
 		l.a.opt.Observer.note(fmt.Sprintf("step %d is saved already", at.Step))
 		return nil
 	}

@@ -208,8 +208,9 @@ func (x *Floors) drop(r *Reservation) bool {
 }
 
 // Due tells that the user of r, which takes turns, has had its turn. It reports whether Yield is to be called:
-// whether one of the first in the line gets memory of r once all give theirs away who have had their turn. So
-// nobody waits for one that is not ready.
+// whether one of the first in the line gets memory of r once all give theirs away who have had their turn. So nobody gives
+// memory away that would lie idle until the turn of another one is over. One who has had its turn may be in a long step still:
+// then the memory is idle for that.
 func (x *Floors) Due(r *Reservation) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
