@@ -21,8 +21,23 @@ func (s *desk) unknown(_ http.ResponseWriter, r *http.Request) error {
 	if s.texts {
 		generate = "POST /generate, "
 	}
+	if methods := s.methods(r.URL.Path); methods != nil {
+		return &problem{status: http.StatusMethodNotAllowed, Kind: kindPath, allow: strings.Join(methods, ", "),
+			Text: fmt.Sprintf("%s %s: send %s %s", short(r.Method), r.URL.Path, methods[0], r.URL.Path)}
+	}
 	return &problem{status: http.StatusNotFound, Kind: kindPath,
 		Text: fmt.Sprintf("%s %s: there is POST /predict, %sPOST /reload, GET /healthz, GET /metrics and GET /", short(r.Method), short(r.URL.Path), generate)}
+}
+
+// methods are those of a path; nil where there is no such path.
+func (s *desk) methods(path string) []string {
+	switch {
+	case path == "/predict", path == "/reload", path == "/generate" && s.texts:
+		return []string{http.MethodPost}
+	case path == "/healthz", path == "/metrics", path == "/":
+		return []string{http.MethodGet, http.MethodHead}
+	}
+	return nil
 }
 
 // healthz answers GET /healthz.

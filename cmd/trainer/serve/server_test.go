@@ -333,7 +333,10 @@ func TestMistakes(t *testing.T) {
 		{onTable, "POST /predict", `{"inputs": [[1,2]], "timeout_ms": "1"}`, 400, "input", "timeout_ms", "whole number from 1 to 5000"},
 		{onFew, "POST /predict", `{"inputs": [[1,2],[1,2]]}`, 413, "limit", "inputs", "2 samples and their answers take 32.9 KiB of memory, and a request may take 32.7 KiB: send at most 1 "},
 		{onTable, "POST /generate", `{"prompt": "a"}`, 404, "path", "", "does not continue texts"},
-		{onTable, "GET /predict", ``, 404, "path", "", "POST /predict"},
+		{onTable, "GET /predict", ``, 405, "path", "", "GET /predict: send POST /predict"},
+		{onTable, "GET /generate", ``, 404, "path", "", "there is POST /predict, POST /reload"},
+		{onText, "GET /generate", ``, 405, "path", "", "GET /generate: send POST /generate"},
+		{onText, "DELETE /", ``, 405, "path", "", "DELETE /: send GET /"},
 		{onTable, "GET /favicon.ico", ``, 404, "path", "", "there is POST /predict, POST /reload"},
 		{onText, "GET /favicon.ico", ``, 404, "path", "", "there is POST /predict, POST /generate, POST /reload"},
 		{onText, "POST /predict", `{"inputs": ["ten"]}`, 400, "input", "inputs[0]", "3 tokens, and the model reads 8"},
@@ -410,6 +413,23 @@ func TestGenerate(t *testing.T) {
 	if got.Text != want || got.Tokens != 30 || got.End != berth.EndTokens {
 		t.Errorf("%+v, want %q", got, want)
 	}
+// A method that a path does not have is refused with those that it has.
+func TestMethods(t *testing.T) {
+	_, c := open(t, table(t), serve.OpenOptions{})
+	for _, x := range []struct{ method, path, allow string }{
+		{http.MethodGet, "/predict", "POST"}, {http.MethodPut, "/predict", "POST"}, {http.MethodGet, "/reload", "POST"},
+		{http.MethodPost, "/healthz", "GET, HEAD"}, {http.MethodPost, "/metrics", "GET, HEAD"}, {http.MethodPost, "/", "GET, HEAD"},
+	} {
+		code, text, header := c.do(t.Context(), x.method, x.path, "")
+		if code != http.StatusMethodNotAllowed || header.Get("Allow") != x.allow || !strings.Contains(text, `{"error":{"kind":"path"`) {
+			t.Errorf("%s %s: %d %v %s", x.method, x.path, code, header, text)
+		}
+	}
+	if code, _, header := c.do(t.Context(), http.MethodGet, "/nothing", ""); code != http.StatusNotFound || header.Get("Allow") != "" {
+		t.Errorf("a path that there is not: %d %v", code, header)
+	}
+}
+
 	code, text, header := c.do(t.Context(), http.MethodPost, "/generate", body+`, "stream": true}`)
 	streamed, end := "", berth.Generation{}
 	for _, event := range strings.Split(strings.TrimSuffix(text, "\n\n"), "\n\n") {
