@@ -148,7 +148,7 @@ func (c *metrics) write(w io.Writer, parts []berth.ServicePart, devices []berth.
 	p.One("texts_under_way", exposition.Gauge, "Texts that are being generated.", float64(st.Texts))
 	p.One("queue_texts", exposition.Gauge, "Texts that wait to be generated.", float64(st.WaitingTexts))
 	p.One("memory_bytes", exposition.Gauge, "Bytes of memory that are taken for requests.", float64(memory))
-	p.One("memory_limit_bytes", exposition.Gauge, "Bytes of memory that may be taken for requests.", float64(most))
+	p.One("memory_limit_bytes", exposition.Gauge, "Bytes of memory that may be taken for requests, beside that of connections.", float64(most))
 	p.One("samples_total", exposition.Counter, "Samples that were computed.", float64(st.Samples))
 	p.One("tokens_total", exposition.Counter, "Tokens that were generated.", float64(st.Tokens))
 	p.One("expired_total", exposition.Counter, "Requests that ended before all of their samples were in a batch.", float64(st.Expired))
