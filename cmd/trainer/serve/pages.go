@@ -107,7 +107,7 @@ func (s *desk) describe(w http.ResponseWriter, r *http.Request) error {
 		key = "\"adapter\": NAME, "
 	}
 	fmt.Fprintf(&b, "POST /predict   {\"inputs\": [sample, ...], %s\"timeout_ms\": N}\n", key)
-	fmt.Fprintf(&b, "  A sample is %s.\n%s  An answer has %s.\n", sampleText(info), rowText(info.Columns), answerText(info))
+	fmt.Fprintf(&b, "  A sample is %s.\n%s  An answer has %s.\n", sampleText(info, c.top), rowText(info.Columns), answerText(info))
 	if info.Pictures != nil {
 		fmt.Fprintf(&b, "  An image may also be the whole body, or a part of a form (multipart/form-data). It has at most %s pixels.\n", units.Thousands(mostPixels))
 	}
@@ -120,7 +120,7 @@ func (s *desk) describe(w http.ResponseWriter, r *http.Request) error {
 			fmt.Fprintf(&b, "  In place of the prompt, {\"messages\": [{\"role\": \"user\", \"content\": TEXT}, ...]} asks for the answer to a conversation, by the chat template.\n")
 		}
 	}
-	fmt.Fprintf(&b, "POST /reload    loads a better or newer checkpoint, if there is one\nGET  /healthz   whether requests are answered, and with which weights\nGET  /metrics   numbers for Prometheus\n\n")
+	fmt.Fprintf(&b, "POST /reload    loads a better or newer checkpoint, if there is one; without one, devices answer again on which an operation failed\nGET  /healthz   whether requests are answered, and with which weights\nGET  /metrics   numbers for Prometheus\n\n")
 	fmt.Fprintf(&b, "A request has at most %s and %d samples%s; an answer takes at most %v.\n", units.Bytes(l.Body), l.Samples, texts, l.Time)
 	fmt.Fprintf(&b, "All requests together take at most %s of memory, and those of one client address at most %d%% of that; connections take at most %s beside it.\n",
 		units.Bytes(s.gate.all.memory), l.Share, units.Bytes(l.Memory-s.gate.all.memory))

@@ -240,6 +240,29 @@ func TestShapesOfSamples(t *testing.T) {
 	if code != http.StatusBadRequest || !strings.Contains(text, `"inputs[0][0][8]"`) {
 		t.Errorf("%d %s", code, text)
 	}
+	for _, pixel := range []string{"300", "-0.1", "1.01"} {
+		code, text, _ := c.do(t.Context(), http.MethodPost, "/predict", `{"inputs": [[`+pixel+flat[1:]+`]]}`)
+		if code != http.StatusBadRequest || !strings.Contains(text, `"where":"inputs[0][0]","message":"`+pixel+` is no pixel: send a number from 0 to 1, which is a pixel from 0 to 16 divided by 16"`) {
+			t.Errorf("%d %s", code, text)
+		}
+	}
+	_, text, _ = c.do(t.Context(), http.MethodGet, "/", "")
+	if !strings.Contains(text, "a list of 64 pixels from 0 to 1 (those from 0 to 16, divided by 16), or nested lists of shape [1, 8, 8]") ||
+		!strings.Contains(text, "devices answer again on which an operation failed") {
+		t.Errorf("GET /: %s", text)
+	}
+}
+
+// The memory of requests is one number in GET / and in the metrics.
+func TestMemoryIsOneNumber(t *testing.T) {
+	_, c := open(t, table(t), serve.OpenOptions{Limits: serve.Limits{Memory: 64 << 20}})
+	_, text, _ := c.do(t.Context(), http.MethodGet, "/", "")
+	if !strings.Contains(text, "All requests together take at most 56.0 MiB of memory, and those of one client address at most 50% of that; connections take at most 8.0 MiB beside it.\n") {
+		t.Error(text)
+	}
+	if _, text, _ := c.do(t.Context(), http.MethodGet, "/metrics", ""); !strings.Contains(text, "berth_serve_memory_limit_bytes 5.8720256e+07\n") {
+		t.Error(text)
+	}
 }
 
 // Texts of any length are answered as Trained.Predict answers lines, with the programs that
@@ -390,6 +413,23 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
+// A method that a path does not have is refused with those that it has.
+func TestMethods(t *testing.T) {
+	_, c := open(t, table(t), serve.OpenOptions{})
+	for _, x := range []struct{ method, path, allow string }{
+		{http.MethodGet, "/predict", "POST"}, {http.MethodPut, "/predict", "POST"}, {http.MethodGet, "/reload", "POST"},
+		{http.MethodPost, "/healthz", "GET, HEAD"}, {http.MethodPost, "/metrics", "GET, HEAD"}, {http.MethodPost, "/", "GET, HEAD"},
+	} {
+		code, text, header := c.do(t.Context(), x.method, x.path, "")
+		if code != http.StatusMethodNotAllowed || header.Get("Allow") != x.allow || !strings.Contains(text, `{"error":{"kind":"path"`) {
+			t.Errorf("%s %s: %d %v %s", x.method, x.path, code, header, text)
+		}
+	}
+	if code, _, header := c.do(t.Context(), http.MethodGet, "/nothing", ""); code != http.StatusNotFound || header.Get("Allow") != "" {
+		t.Errorf("a path that there is not: %d %v", code, header)
+	}
+}
+
 // A text is the one that Trained.Generate gives, whole or in events.
 func TestGenerate(t *testing.T) {
 	x := book(t)
@@ -413,23 +453,6 @@ func TestGenerate(t *testing.T) {
 	if got.Text != want || got.Tokens != 30 || got.End != berth.EndTokens {
 		t.Errorf("%+v, want %q", got, want)
 	}
-// A method that a path does not have is refused with those that it has.
-func TestMethods(t *testing.T) {
-	_, c := open(t, table(t), serve.OpenOptions{})
-	for _, x := range []struct{ method, path, allow string }{
-		{http.MethodGet, "/predict", "POST"}, {http.MethodPut, "/predict", "POST"}, {http.MethodGet, "/reload", "POST"},
-		{http.MethodPost, "/healthz", "GET, HEAD"}, {http.MethodPost, "/metrics", "GET, HEAD"}, {http.MethodPost, "/", "GET, HEAD"},
-	} {
-		code, text, header := c.do(t.Context(), x.method, x.path, "")
-		if code != http.StatusMethodNotAllowed || header.Get("Allow") != x.allow || !strings.Contains(text, `{"error":{"kind":"path"`) {
-			t.Errorf("%s %s: %d %v %s", x.method, x.path, code, header, text)
-		}
-	}
-	if code, _, header := c.do(t.Context(), http.MethodGet, "/nothing", ""); code != http.StatusNotFound || header.Get("Allow") != "" {
-		t.Errorf("a path that there is not: %d %v", code, header)
-	}
-}
-
 	code, text, header := c.do(t.Context(), http.MethodPost, "/generate", body+`, "stream": true}`)
 	streamed, end := "", berth.Generation{}
 	for _, event := range strings.Split(strings.TrimSuffix(text, "\n\n"), "\n\n") {
