@@ -52,7 +52,7 @@ func (s *desk) healthz(w http.ResponseWriter, _ *http.Request) error {
 		s.models.check(m)
 		return unavailable(fmt.Sprintf("the device failed: %v", m.service.Err()))
 	}
-	answer := map[string]any{"status": "ok", "weights": s.models.used(), "devices": deviceStates(s.models.groups(), s.models.usable())}
+	answer := map[string]any{"status": "ok", "weights": s.models.used(), "devices": s.models.states()}
 	if list := usedByAdapters(s.models.parts()); list != nil {
 		answer["adapters"] = list
 	}
@@ -67,17 +67,18 @@ type deviceState struct {
 	Error  string `json:"error,omitempty"`
 }
 
-// deviceStates are those of all devices. Those that are not lost are usable.
-func deviceStates(list []berth.ServiceGroupStats, usable []device.ID) (states []deviceState) {
+// states are those of all devices.
+func (x *models) states() (states []deviceState) {
+	list, usable := x.groups(), x.usable()
 	for i := range list {
-		x := deviceState{Device: devicesText(&list[i]), Status: "ok"}
+		state := deviceState{Device: devicesText(&list[i]), Status: "ok"}
 		if err := list[i].Lost; err != nil {
-			x.Status, x.Error = "failed", err.Error()
+			state.Status, state.Error = "failed", err.Error()
 			if slices.ContainsFunc(list[i].Devices, func(id device.ID) bool { return !slices.Contains(usable, id) }) {
-				x.Status = "lost"
+				state.Status = "lost"
 			}
 		}
-		states = append(states, x)
+		states = append(states, state)
 	}
 	return states
 }

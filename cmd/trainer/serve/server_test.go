@@ -571,7 +571,7 @@ func TestDeviceFailure(t *testing.T) {
 			answered++
 		}
 	}
-	c.until(t, "device_failures_total 2")
+	c.until(t, "repairs_total 2", "device_failures_total 2")
 	if failed < 2 || answered < 5 {
 		t.Errorf("%d requests failed, and %d were answered", failed, answered)
 	}
