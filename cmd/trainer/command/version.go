@@ -62,12 +62,16 @@ func versionText(info *debug.BuildInfo, isa string) string {
 	if info.Main.Path != "" && info.Main.Path != build.Module {
 		program = fmt.Sprintf("program\t%s %s\n", info.Main.Path, cmp.Or(info.Main.Version, "(devel)"))
 	}
+	again := ""
+	if build.ExactOf(info) == "" { // no other build is known to compute the same
+		again = ": jobs that were trained before are trained again"
+	}
 	revision := settings["vcs.revision"]
 	switch {
 	case revision == "":
-		revision = "unknown (built without version control)"
+		revision = "unknown (built without version control" + again + ")"
 	case settings["vcs.modified"] == "true":
-		revision += " (modified)"
+		revision += " (modified" + again + ")"
 	}
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
