@@ -334,17 +334,15 @@ func (x *models) release(m *model) {
 	m.users.Done()
 }
 
-// tellLost says when devices answer again that a model has lost, each once. The loss of the last one is repaired.
+// tellLost says when devices answer again that the newest model has lost, each once. Where it has lost the last one, all are
+// opened anew.
 func (x *models) tellLost(m *model) {
-	if m.service.Err() != nil {
-		return
-	}
 	var lines []string
 	x.mu.Lock()
 	usable := x.devices.Usable()
 	for _, g := range m.service.Stats().Groups {
 		for _, id := range g.Devices {
-			if g.Lost != nil && !slices.Contains(m.lost, id) {
+			if x.newest == m && m.service.Err() == nil && g.Lost != nil && !slices.Contains(m.lost, id) {
 				m.lost, x.told = append(m.lost, id), ""
 				lines = append(lines, comesBack(id, slices.Contains(usable, id)))
 			}
