@@ -124,7 +124,7 @@ func (s *desk) describe(w http.ResponseWriter, r *http.Request) error {
 	fmt.Fprintf(&b, "POST /reload    loads a better or newer checkpoint, if there is one; without one, devices answer again on which an operation failed\nGET  /healthz   whether requests are answered, and with which weights\nGET  /metrics   numbers for Prometheus\n\n")
 	fmt.Fprintf(&b, "A request has at most %s and %d samples%s; an answer takes at most %v.\n", units.Bytes(l.Body), l.Samples, texts, l.Time)
 	fmt.Fprintf(&b, "All requests together take at most %s of memory, and those of one client address at most %d%% of that; connections take at most %s beside it.\n",
-		units.Bytes(s.gate.all.memory), l.Share, units.Bytes(l.Memory-s.gate.all.memory))
+		units.Bytes(s.gate.all.memory), l.Share, units.Bytes(int64(s.gate.all.connections)*connectionBytes))
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	_, err = fmt.Fprint(w, printable(b.String()))
 	return gone(err)
