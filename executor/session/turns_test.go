@@ -3,6 +3,7 @@ package session_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -83,8 +84,21 @@ type turned struct {
 	other  chan error
 }
 
+// errEarly: the first one ended before the second one had its turn.
+var errEarly = errors.New("the first one ends before the second one has its turn")
+
 // takeTurns begins trainings of two configs on devices.
 func takeTurns(t *testing.T, d *berth.Devices, a, b *configs.Config, o berth.TrainOptions) *turned {
+	t.Helper()
+	x, err := tryTurns(t, d, a, b, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+// tryTurns is takeTurns. It fails with errEarly.
+func tryTurns(t *testing.T, d *berth.Devices, a, b *configs.Config, o berth.TrainOptions) (*turned, error) {
 	t.Helper()
 	x := &turned{first: runtest.OpenOn(t, d, a), ended: make(chan error, 1), other: make(chan error, 1)}
 	x.ctx, x.stop = context.WithCancelCause(t.Context())
@@ -106,15 +120,19 @@ func takeTurns(t *testing.T, d *berth.Devices, a, b *configs.Config, o berth.Tra
 		x.report, err = x.first.Train(x.ctx, o)
 		x.ended <- err
 	}()
-	until := func(c <-chan struct{}) {
-		t.Helper()
-		select {
-		case <-c:
-		case err := <-x.ended:
-			t.Fatalf("the first one ends before the second one has its turn: %v", err)
+	until := func(all ...<-chan struct{}) error {
+		for _, c := range all {
+			select {
+			case <-c:
+			case err := <-x.ended:
+				return fmt.Errorf("%w: %w", errEarly, err)
+			}
 		}
+		return nil
 	}
-	until(steps)
+	if err := until(steps); err != nil {
+		return nil, err
+	}
 	second, dir := runtest.OpenOn(t, d, b), t.TempDir()
 	go func() {
 		_, err := second.Train(t.Context(), berth.TrainOptions{Dir: dir, MaxSteps: 2, Observer: &berth.Observer{
@@ -123,10 +141,12 @@ func takeTurns(t *testing.T, d *berth.Devices, a, b *configs.Config, o berth.Tra
 		}})
 		x.other <- err
 	}()
-	until(waits)
-	until(gives)
-	until(stands)
-	return x
+	if err := until(waits, gives, stands); err != nil {
+		x.goOn()
+		<-x.other
+		return nil, err
+	}
+	return x, nil
 }
 
 // While a training waits for its turn, it saves as asked, its time counts, its context ends it, and it is suspended. No training by
@@ -168,7 +188,13 @@ func TestWaitForATurn(t *testing.T) {
 		}
 	})
 	t.Run("time", func(t *testing.T) {
-		x := takeTurns(t, runtest.OpenDevices(t, "cpu", memory), a, b, berth.TrainOptions{MaxTime: runtest.Slowdown * 8 * time.Second})
+		var x *turned
+		for most := 4 * time.Second; x == nil; most *= 2 { // until that is more than a turn takes
+			var err error
+			if x, err = tryTurns(t, runtest.OpenDevices(t, "cpu", memory), a, b, berth.TrainOptions{MaxTime: most}); err != nil && !errors.Is(err, berth.ErrStopped) {
+				t.Fatal(err)
+			}
+		}
 		if err := <-x.ended; !errors.Is(err, berth.ErrStopped) || x.report == nil || x.report.Checkpoints.Count != 1 {
 			t.Errorf("it ends with %v, or is not saved", err)
 		}
@@ -224,16 +250,27 @@ func TestTurnsInEvaluations(t *testing.T) {
 		other <- err
 	}()
 	<-began
-	slow := &berth.Observer{Step: step(1), Boundary: func(berth.Boundary) {
-		for { // until the other one waits, and its turn is over
-			time.Sleep(1100 * time.Millisecond)
-			for _, u := range d.Memory().Devices[0].Tenants {
-				if u.Suspended {
-					return
-				}
+	var started, over time.Time
+	slow := &berth.Observer{
+		Started: func(berth.Start) { started = time.Now() },
+		Step: func(s berth.Step) {
+			step(1)(s)
+			if over.IsZero() { // ten times its first step
+				over = time.Now().Add(max(time.Second, 10*time.Since(started)))
 			}
-		}
-	}}
+		},
+		Boundary: func(berth.Boundary) {
+			time.Sleep(time.Until(over))
+			for { // until the other one waits
+				for _, u := range d.Memory().Devices[0].Tenants {
+					if u.Suspended {
+						return
+					}
+				}
+				time.Sleep(time.Millisecond)
+			}
+		},
+	}
 	rep, err := runtest.OpenOn(t, d, c).Train(t.Context(), berth.TrainOptions{Dir: t.TempDir(), Observer: slow, MaxTime: time.Hour})
 	if err != nil || rep.WeightsSHA256 != want.WeightsSHA256 || rep.Test == nil || rep.Test.Loss != want.Test.Loss || rep.SuspendedS == 0 {
 		t.Errorf("%v; or it has other weights or another test than alone, or gave no memory away", err)
@@ -244,5 +281,85 @@ func TestTurnsInEvaluations(t *testing.T) {
 	}
 	if changes < 3 || notes["takes"] != 1 || notes["waiting"] > 0 {
 		t.Errorf("%d changes of turns: %v", changes, notes)
+	}
+}
+
+// A save that is under way when the turn is over goes on. It has ended when a suspension returns, and its step is not saved again.
+func TestSaveAtTheEndOfATurn(t *testing.T) {
+	testall.Long(t)
+	a := runtest.Parsed(t, "digits", "train.epochs=1000", "train.boundary=1000000", "checkpoint.every=1")
+	b := runtest.Parsed(t, "digits", "train.epochs=1000", "train.batch=16")
+	_, large, _ := alone(t, a, berth.TrainOptions{MaxSteps: 1})
+	_, small, _ := alone(t, b, berth.TrainOptions{MaxSteps: 1})
+	for name, suspends := range map[string]bool{"suspended": true, "asked for": false} {
+		t.Run(name, func(t *testing.T) {
+			d := runtest.OpenDevices(t, "cpu", max(2*small, large))
+			first, second := runtest.OpenOn(t, d, a), runtest.OpenOn(t, d, b)
+			save, begins, gives := make(chan struct{}), make(chan struct{}), make(chan struct{})
+			var mu sync.Mutex
+			var begin sync.Once
+			saved, newest := map[int]int{}, 0
+			ended, end := context.WithCancel(t.Context())
+			end()
+			o := berth.TrainOptions{Dir: t.TempDir(), SaveNow: save, Observer: &berth.Observer{
+				Step: func(s berth.Step) {
+					mu.Lock()
+					defer mu.Unlock()
+					newest = s.Step
+					begin.Do(func() { close(begins) })
+				},
+				Saved: func(s berth.Saved) {
+					mu.Lock()
+					defer mu.Unlock()
+					saved[s.Step]++
+				},
+				Note: func(text string) {
+					if strings.HasPrefix(text, "takes turns") {
+						if suspends { // it is asked to stand still just when its turn is over
+							_ = first.Suspend(ended)
+						}
+						close(gives)
+					}
+				},
+			}}
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			done, other := make(chan error, 1), make(chan error, 1)
+			go func() {
+				_, err := first.Train(ctx, o)
+				done <- err
+			}()
+			<-begins
+			dir := t.TempDir()
+			beside, stopOther := context.WithCancel(t.Context())
+			defer stopOther()
+			go func() {
+				_, err := second.Train(beside, berth.TrainOptions{Dir: dir})
+				other <- err
+			}()
+			<-gives
+			if suspends {
+				err := first.Suspend(soon(t))
+				mu.Lock()
+				if err != nil || saved[newest] != 1 {
+					t.Errorf("suspended after step %d, which is saved %d times: %v", newest, saved[newest], err)
+				}
+				mu.Unlock()
+			} else {
+				save <- struct{}{}
+			}
+			stop()
+			stopOther()
+			for _, err := range []error{<-done, <-other} {
+				if !errors.Is(err, berth.ErrStopped) {
+					t.Error(err)
+				}
+			}
+			for step, n := range saved {
+				if n > 1 {
+					t.Errorf("step %d is saved %d times", step, n)
+				}
+			}
+		})
 	}
 }
