@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -116,7 +117,9 @@ func TestPlanOfARunThatStarts(t *testing.T) {
 	written := make(chan error, 1)
 	go func() {
 		time.Sleep(2 * startEvery)
-		written <- os.WriteFile(filepath.Join(dir, rundir.ConfigName), []byte("name: here"), 0o666)
+		file := filepath.Join(dir, "new") // a run's config is there whole, or not at all
+		err := os.WriteFile(file, []byte("name: here"), 0o666)
+		written <- cmp.Or(err, os.Rename(file, filepath.Join(dir, rundir.ConfigName)))
 	}()
 	status, body, _ := c.do(t, r)
 	if err := <-written; err != nil || status != 200 || !strings.Contains(body, "name: here") {
