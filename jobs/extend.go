@@ -17,8 +17,8 @@ import (
 )
 
 // continued finds the sweep that goes on with a submission: the newest one of the same config, text and data in the same place that
-// has fewer trials, or as many and is not over. q gets the text with all trials, and what they take. nil: the submission is a sweep of its
-// own; where it has as many trials as the newest one, they are halved as there.
+// has fewer trials, or as many and is not over, or in the very folder that is asked for. q gets the text with all trials, and what they
+// take. nil: the submission is a sweep of its own; where it has as many trials as the newest one, they are halved as there.
 func (d *desk) continued(s Submission, q *queue.Submission) (*queue.Job, error) {
 	now, err := configs.ParseSweep("submitted sweep", []byte(s.Sweep))
 	if err != nil || s.Again || len(s.After) > 0 {
@@ -27,7 +27,7 @@ func (d *desk) continued(s Submission, q *queue.Submission) (*queue.Job, error) 
 	list := d.queue.Jobs()
 	for i := range slices.Backward(list) {
 		j := &list[i]
-		if j.Sweep == nil || j.State == queue.Failed || j.State == queue.Cancelled || j.Name != q.Name || j.DataID != q.DataID || !placed(s, j.Dir) {
+		if j.Sweep == nil || j.State == queue.Failed || j.State == queue.Cancelled || j.Name != q.Name || j.DataID != q.DataID || !placed(s, j) {
 			continue
 		}
 		config, err := d.queue.Config(j.ID)
@@ -51,7 +51,7 @@ func (d *desk) continued(s Submission, q *queue.Submission) (*queue.Job, error) 
 		}
 		q.Sweep.Text = string(text)
 		outlook(q, all)
-		if all.Total() == then.Total() && j.State.Over() {
+		if all.Total() == then.Total() && j.State.Over() && cleaned(s.Dir) != j.Dir {
 			q.Sweep.Submitted = []queue.Submitted{{Key: s.Key, Text: s.Sweep}}
 			return nil, nil
 		}
@@ -60,12 +60,13 @@ func (d *desk) continued(s Submission, q *queue.Submission) (*queue.Job, error) 
 	return nil, nil
 }
 
-// placed says whether a submission asks for a folder, or for the kind of folder that it is.
-func placed(s Submission, dir string) bool {
-	if _, err := os.Stat(dir); err != nil {
+// placed says whether a submission asks for the folder of a job, or for the kind of folder that it is. A job that is over may have lost its
+// folder; one that is not makes it.
+func placed(s Submission, j *queue.Job) bool {
+	if _, err := os.Stat(j.Dir); err != nil && j.State.Over() {
 		return false
 	}
-	return cleaned(s.Dir) == dir || s.Dir == "" && filepath.Dir(dir) == cleaned(s.Parent)
+	return cleaned(s.Dir) == j.Dir || s.Dir == "" && filepath.Dir(j.Dir) == cleaned(s.Parent)
 }
 
 // outlook foretells how long a sweep with the trials of s takes at most, and how much of the disk.

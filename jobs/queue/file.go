@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
 
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/engine/osfile"
@@ -90,7 +91,10 @@ func (f *file) guard(do func() error) (err error) {
 			f.broken = err
 		}
 	}()
-	return do()
+	if err := do(); !errors.Is(err, berrors.ErrDatabaseNotOpen) {
+		return err
+	}
+	return ErrClosed
 }
 
 // commit is how the file changes. The tests end the process before and after it.

@@ -15,6 +15,7 @@ import (
 // The causes of errors.
 var (
 	ErrHeld    = errors.New("the queue is in use")
+	ErrClosed  = errors.New("the queue is closed: the program that had it ends")
 	ErrNoJob   = errors.New("no such job")
 	ErrState   = errors.New("not in this state")
 	ErrKey     = errors.New("the key of this submission belongs to another job")

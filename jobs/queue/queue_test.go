@@ -549,3 +549,14 @@ func TestFolderOfAFailedJob(t *testing.T) {
 		t.Error(j[0].State, err)
 	}
 }
+
+// A queue that is closed says so: whoever asked may ask the next program that has it.
+func TestClosed(t *testing.T) {
+	q := opened(t, filepath.Join(t.TempDir(), "q.db"))
+	if err := q.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := q.Submit(Submission{Key: "a", Name: "a"}); !errors.Is(err, ErrClosed) {
+		t.Error(err)
+	}
+}

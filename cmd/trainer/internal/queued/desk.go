@@ -57,10 +57,13 @@ func openDesk(ctx context.Context, version string) (d desk, daemon bool, err err
 	}
 	for began := time.Now(); ; time.Sleep(pollEvery) {
 		client, err := socket.Dial(ctx, socket.Path(path), socket.ThisProgram(version))
-		if err == nil {
+		ends := errors.Is(err, socket.ErrNoAnswer) && !errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil
+		switch {
+		case err == nil:
 			return client, true, nil
-		}
-		if !errors.Is(err, socket.ErrNoDaemon) {
+		case ends && time.Since(began) < startsWithin: // it has taken the connection, and answers no more
+			continue
+		case !errors.Is(err, socket.ErrNoDaemon):
 			return nil, true, err
 		}
 		l, err := jobs.OpenLocal(path)

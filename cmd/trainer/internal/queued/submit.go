@@ -334,7 +334,7 @@ func submit(ctx context.Context, s jobs.Submission, version string) (d desk, dae
 
 // unanswered says whether a daemon ended, or had ended, before it answered.
 func unanswered(err error) bool {
-	return errors.Is(err, socket.ErrNoAnswer) || errors.Is(err, socket.ErrNoDaemon)
+	return errors.Is(err, socket.ErrNoAnswer) || errors.Is(err, socket.ErrNoDaemon) || errors.Is(err, queue.ErrClosed)
 }
 
 // outlook is what the plan says of a job.

@@ -78,6 +78,31 @@ func TestSubmitAgain(t *testing.T) {
 	}
 }
 
+// TestDaemonThatEnds: a daemon that takes a connection, and ends before it answers, is no daemon.
+func TestDaemonThatEnds(t *testing.T) {
+	_, path := queueHere(t)
+	l, err := net.Listen("unix", socket.Path(path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		c, err := l.Accept()
+		if err == nil {
+			err = c.Close()
+		}
+		ended <- errors.Join(err, l.Close())
+	}()
+	d, daemon, err := openDesk(t.Context(), "1")
+	if err != nil || daemon {
+		t.Fatalf("a daemon: %t, %v", daemon, err)
+	}
+	d.Close()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
 // listens waits until a daemon of this process listens.
 func listens(t *testing.T, path string) {
 	t.Helper()
