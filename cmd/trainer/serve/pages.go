@@ -70,6 +70,7 @@ type deviceState struct {
 // states are those of all devices.
 func (x *models) states() (states []deviceState) {
 	list, usable := x.groups(), x.usable()
+	states = make([]deviceState, 0, len(list)) // [] in JSON, where none answers
 	for i := range list {
 		state := deviceState{Device: devicesText(&list[i]), Status: "ok"}
 		if err := list[i].Lost; err != nil {

@@ -161,7 +161,7 @@ func (x *samples) elements(s shape.Shape) error {
 	}
 	return x.numbers(s, func(number []byte) error {
 		v, err := x.float(number)
-		if err == nil && x.top > 0 && !(v >= 0 && v <= 1) {
+		if err == nil && x.top > 0 && !(v >= leastPixel && v <= mostPixel) {
 			err = bad(x.where(), "%.40s is no pixel: send a number from 0 to 1, which is a pixel from 0 to %d divided by %d", number, x.top, x.top)
 		}
 		x.floats = append(x.floats, v)
@@ -228,6 +228,9 @@ func (x *samples) text(ctx context.Context) error {
 	}
 	return nil
 }
+
+// Pixels are from 0 to 1, and some percent beyond where a client has resized an image. These bounds find those that are on another scale.
+const leastPixel, mostPixel = -0.5, 1.5
 
 // pixelTop is the largest number that a source of images has for a pixel; 0 for other data. Samples are divided by it.
 func pixelTop(source string) int {

@@ -240,7 +240,7 @@ func TestShapesOfSamples(t *testing.T) {
 	if code != http.StatusBadRequest || !strings.Contains(text, `"inputs[0][0][8]"`) {
 		t.Errorf("%d %s", code, text)
 	}
-	for _, pixel := range []string{"300", "-0.1", "1.01"} {
+	for _, pixel := range []string{"300", "-0.6", "1.51"} {
 		code, text, _ := c.do(t.Context(), http.MethodPost, "/predict", `{"inputs": [[`+pixel+flat[1:]+`]]}`)
 		if code != http.StatusBadRequest || !strings.Contains(text, `"where":"inputs[0][0]","message":"`+pixel+` is no pixel: send a number from 0 to 1, which is a pixel from 0 to 16 divided by 16"`) {
 			t.Errorf("%d %s", code, text)
