@@ -23,6 +23,7 @@ func (u *Tenant) Suspend() {
 	if r := u.reserved.Swap(nil); r != nil {
 		u.floors.Release(r)
 	}
+	u.tellLeft() // nobody waits for the end of its turns any more
 }
 
 // Wanted reports whether others wait for the tenant's floors, who get them if it takes turns. It takes no lock.

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/berth-ml/berth/engine/device"
-	"github.com/berth-ml/berth/engine/device/host"
 	"github.com/berth-ml/berth/engine/hostfile"
 	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/internal/units"
@@ -45,9 +44,8 @@ type TenantOptions struct {
 	Passing []string
 	// HostBytes is the most bytes that the tenant's tensors take on the host at once if
 	// the tenant is alone. Join takes room on the disk for those that all tenants have
-	// beyond ManagerOptions.HostBytes. If there is none, it fails with hostfile.ErrNoRoom. A tenant that takes turns waits
-	// until another one has closed, where one waits for its turn; so it does, too, where there is no such bound and the
-	// host's memory lacks these bytes.
+	// beyond ManagerOptions.HostBytes. If there is none, it fails with hostfile.ErrNoRoom; where both the tenant and one that
+	// waits for its turn take turns, it waits until a tenant has closed, or is suspended.
 	HostBytes int64
 	// HeldBytes is the most bytes that calls of HoldHost have for the tenant at once. They
 	// are kept free for those calls, and their room in the file is taken by Join.
@@ -180,11 +178,8 @@ func (m *Manager) reserve(ctx context.Context, o TenantOptions) (*Tenant, error)
 			return nil, fmt.Errorf("%s waits for device memory: %w", title(o.Name), err)
 		}
 		left, turns := m.nextLeave(), o.Turns && !o.AtOnce && m.yielded()
-		var u *Tenant
-		if turns && m.crowded(&o) {
-			m.unclaimBase(b)
-			err = hostfile.ErrNoRoom
-		} else if u, err = m.openTenant(o, r, b); err == nil {
+		u, err := m.openTenant(o, r, b)
+		if err == nil {
 			return u, nil
 		}
 		m.floors.Release(r)
@@ -202,7 +197,7 @@ func (m *Manager) reserve(ctx context.Context, o TenantOptions) (*Tenant, error)
 	}
 }
 
-// nextLeave is closed once a tenant leaves.
+// nextLeave is closed once a tenant leaves, or is suspended.
 func (m *Manager) nextLeave() <-chan struct{} {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -212,21 +207,20 @@ func (m *Manager) nextLeave() <-chan struct{} {
 	return m.left
 }
 
+// tellLeft wakes those that wait for nextLeave. The lock is held.
+func (m *Manager) tellLeft() {
+	if m.left != nil {
+		close(m.left)
+		m.left = nil
+	}
+}
+
 // yielded reports whether a tenant waits to go on: those that do have more on the host together than where each waited for
 // the end of the others.
 func (m *Manager) yielded() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.ContainsFunc(m.tenants, func(u *Tenant) bool { return u.suspended.Load() && u.reserved.Load() != nil })
-}
-
-// crowded reports whether the host lacks memory for what a tenant may have there. With a bound, the file tells.
-func (m *Manager) crowded(o *TenantOptions) bool {
-	if m.host.Bound() > 0 {
-		return false
-	}
-	free, err := host.Available()
-	return err == nil && o.HostBytes+o.HeldBytes > free
 }
 
 // claim is what a tenant with the base b reserves.
@@ -536,10 +530,7 @@ func (m *Manager) leave(u *Tenant) {
 		m.devs[i].most.forget(&u.on[i])
 	}
 	m.show()
-	if m.left != nil {
-		close(m.left)
-		m.left = nil
-	}
+	m.tellLeft()
 	delete(m.names, u.opt.Name)
 	if r := u.reserved.Swap(nil); r != nil {
 		m.floors.Release(r)

@@ -137,17 +137,20 @@ func yields(u *Tenant) error {
 }
 
 // TestTurnsOnTheHost: a tenant whose tensors have no room on the host beside those of one that waits for its turn waits until a
-// tenant has closed. With a bound on host memory, the disk must have the room even for one that is alone.
+// tenant has closed, or is suspended.
 func TestTurnsOnTheHost(t *testing.T) {
-	t.Run("disk", func(t *testing.T) {
-		turnsOnTheHost(t, ManagerOptions{HostBytes: 1 << 20, SpillDir: t.TempDir()}, hostfile.ErrNoRoom)
+	t.Run("closed", func(t *testing.T) { turnsOnTheHost(t, (*Tenant).Close) })
+	t.Run("suspended", func(t *testing.T) {
+		turnsOnTheHost(t, func(u *Tenant) error {
+			u.Suspend()
+			return nil
+		})
 	})
-	t.Run("memory", func(t *testing.T) { turnsOnTheHost(t, ManagerOptions{}, nil) })
 }
 
-// turnsOnTheHost has a tenant take more than there is on the host, beside another one and then alone, which ends as said.
-func turnsOnTheHost(t *testing.T, o ManagerOptions, alone error) {
-	m, err := New([]device.Device{newFake(0)}, o)
+// turnsOnTheHost has a tenant need more of the host than there is, beside another one until that leaves.
+func turnsOnTheHost(t *testing.T, leave func(*Tenant) error) {
+	m, err := New([]device.Device{newFake(0)}, ManagerOptions{HostBytes: 1 << 20, SpillDir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,11 +185,11 @@ func turnsOnTheHost(t *testing.T, o ManagerOptions, alone error) {
 		t.Fatalf("it does not wait: %v", err)
 	default:
 	}
-	if err := a.Close(); err != nil {
+	if err := leave(a); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 { // its name is free again
-		if err := <-joined; !errors.Is(err, alone) {
+		if err := <-joined; !errors.Is(err, hostfile.ErrNoRoom) {
 			t.Errorf("alone: %v", err)
 		}
 		go try()
@@ -194,6 +197,9 @@ func turnsOnTheHost(t *testing.T, o ManagerOptions, alone error) {
 	<-joined
 	if len(waits) > 0 {
 		t.Error("it is told twice that it waits")
+	}
+	if err := a.Close(); err != nil {
+		t.Error(err)
 	}
 	if err := m.Close(); err != nil {
 		t.Error(err)
