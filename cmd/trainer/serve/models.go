@@ -53,6 +53,8 @@ type models struct {
 	pause    time.Duration
 	repaired time.Time
 
+	tops map[string]int // of pixels, by the names of adapters, and "" where there are none: see pixelTop; read only
+
 	told string // which devices answer; "" once they are others without a load
 }
 
@@ -67,6 +69,10 @@ func openModels(ctx context.Context, o OpenOptions, counted *metrics) (*models, 
 	x.all = x.devices.Usable()
 	if x.newest, err = x.load(ctx, x.asked()); err != nil {
 		return nil, errors.Join(err, x.devices.Close())
+	}
+	x.tops = map[string]int{"": pixelTop(o.Config.Data.Source)}
+	for _, a := range o.Adapters {
+		x.tops[a.Name] = pixelTop(a.Config.Data.Source)
 	}
 	x.told = copiesText(x.copies())
 	return x, nil

@@ -303,7 +303,7 @@ func (s *desk) begin(r *http.Request, timeout *int64, named *string) (*call, err
 		defer end()
 		return nil, s.noAdapter(name)
 	}
-	return &call{ctx, m, service, pixelTop(s.models.opt.configOf(name).Data.Source), end}, nil
+	return &call{ctx, m, service, s.models.tops[name], end}, nil
 }
 
 // noAdapter refuses the name of an adapter that there is not.
