@@ -39,6 +39,7 @@ type task struct {
 	lease      residency.Lease
 	drops      []*residency.Tensor
 	events     [ahead]device.Event // of the last steps that ran it
+	marks      passMarks
 }
 
 // stepSize is a size of steps.
@@ -99,6 +100,9 @@ func (p *Program) expand(l *listed) error {
 		return err
 	}
 	p.addUses(e)
+	if p.balancing != nil {
+		e.markPasses()
+	}
 	p.sizes = append(p.sizes, e)
 	return p.stop.Err()
 }

@@ -48,6 +48,11 @@ func (p *Program) Step(ctx context.Context, b Batch) (Ticket, error) {
 			return 0, err
 		}
 	}
+	if p.rebalance() {
+		if e, err = p.fit(b); err != nil {
+			return 0, err
+		}
+	}
 	ticket := p.Next()
 	f := p.inflight.of(ticket)
 	if f.e != nil {
@@ -149,6 +154,9 @@ func (p *Program) queue(ctx context.Context, f *flight, t *task) error {
 	}
 	t.events[f.slot()] = done
 	err = m.Release(&t.lease, done)
+	if t.marks != 0 {
+		p.balancing.want(f, t, done)
+	}
 	if tell := p.rt.launched; tell != nil {
 		x := Launched{Event: done, Net: f.e.net, Step: f.ticket, Task: t.name, Kinds: t.kinds, Call: t.call}
 		if p.rt.reads && err == nil {
@@ -180,6 +188,7 @@ func (p *Program) Wait(ctx context.Context, t Ticket) error {
 		}
 		p.rt.Residency.Passed(ev)
 	}
+	p.measure(f)
 	f.e = nil
 	return nil
 }

@@ -13,24 +13,29 @@ import (
 )
 
 func TestParse(t *testing.T) {
-	for _, text := range []string{"cpu:1 launch 3 hang", "cpu:0 copy-in 1 fail", "x:0 alloc 2 oom", "cpu:0 compile 9 lost", "cpu:0 peer 1 lost", "cpu:0 copy-out 1 oom", "cpu:0 launch 3+ slow", "cpu:0 peer 1 slow"} {
+	for _, text := range []string{"cpu:1 launch 3 hang", "cpu:0 copy-in 1 fail", "x:0 alloc 2 oom", "cpu:0 compile 9 lost", "cpu:0 peer 1 lost", "cpu:0 copy-out 1 oom", "cpu:0 launch 3+ slow", "cpu:0 launch 3-9 slow", "cpu:0 peer 1 slow"} {
 		f, err := fault.Parse(text)
 		if err != nil || f.String() != text {
 			t.Errorf("%q: %v, %v", text, f, err)
 		}
 	}
 	for text, want := range map[string]string{
-		"":                      "expected a device",
-		"cpu:0 launch 3":        "expected a device",
-		"cpu:0 launch 0 fail":   "does not number an operation",
-		"cpu:0 launch x fail":   "does not number an operation",
-		"cpu:0 lunch 1 fail":    "give one of launch",
-		"cpu:0 launch 1 fall":   "give one of hang",
-		"cpu:0 launch + slow":   "does not number an operation",
-		"cpu:0 alloc 1 hang":    "neither hang nor be slow: give fail, lost or oom",
-		"cpu:0 alloc 1 slow":    "neither hang nor be slow: give fail, lost or oom",
-		"cpu:0 compile 1 hang":  "cannot hang: give fail, lost, oom or slow",
-		"cpu:0 launch 1 fail x": "expected a device",
+		"":                       "expected a device",
+		"cpu:0 launch 3":         "expected a device",
+		"cpu:0 launch 0 fail":    "does not number an operation",
+		"cpu:0 launch x fail":    "does not number an operation",
+		"cpu:0 lunch 1 fail":     "give one of launch",
+		"cpu:0 launch 1 fall":    "give one of hang",
+		"cpu:0 launch + slow":    "does not number an operation",
+		"cpu:0 launch 3-2 slow":  "does not number an operation",
+		"cpu:0 launch 3-3 slow":  "does not number an operation",
+		"cpu:0 launch 3- slow":   "does not number an operation",
+		"cpu:0 launch -3 slow":   "does not number an operation",
+		"cpu:0 launch 1-3+ slow": "does not number an operation",
+		"cpu:0 alloc 1 hang":     "neither hang nor be slow: give fail, lost or oom",
+		"cpu:0 alloc 1 slow":     "neither hang nor be slow: give fail, lost or oom",
+		"cpu:0 compile 1 hang":   "cannot hang: give fail, lost, oom or slow",
+		"cpu:0 launch 1 fail x":  "expected a device",
 	} {
 		if _, err := fault.Parse(text); !errors.Is(err, fault.ErrFault) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)

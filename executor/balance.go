@@ -1,0 +1,290 @@
+package executor
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/executor/balance"
+	"github.com/berth-ml/berth/executor/schedule"
+	"github.com/berth-ml/berth/partition"
+)
+
+// Balance has the replicas of a program take microbatches by their measured speed: see package balance.
+type Balance struct {
+	Clock  *balance.Clock // that the streams of the runtime's devices tell of operations
+	Within bool           // others count on the memory above the plan's peaks
+}
+
+// Move is a change of the replicas' shares, or, where From and To are equal, one for which there was no memory.
+type Move struct {
+	Ticket   Ticket    // the first step with them
+	From, To []int     // microbatches of a full step, by replica
+	Seconds  []float64 // by replica: the time for a microbatch that was measured before
+	Full     []bool    // by replica: its devices have no memory for more
+}
+
+// Changes reports whether the shares are others.
+func (m *Move) Changes() bool { return !slices.Equal(m.From, m.To) }
+
+// Moves are what became of the replicas' shares.
+type Moves struct {
+	First  []int  // shares, those of the plan
+	Now    []int  // shares of the steps to come
+	Count  int    // of all moves
+	Others int    // of those that change the shares
+	Newest []Move // the newest 32
+}
+
+// balancing shares the microbatches of a program's steps. The program owns it; nil: the plan's shares stay.
+type balancing struct {
+	Balance
+	*balance.Balancer
+	planned *partition.Plan      // with Within, the first one, and its memory as that of other shares is forecast
+	memory  []partition.Forecast // that covers the plans so far
+	moves   Moves
+	fresh   Ticket    // the newest step that is not measured, since it is the first with its shares
+	late    []float64 // of a step, by replica: seconds from where the first one begins its passes. So with ends
+	ends    []float64
+	err     error // why shares do not change any more; nil: they may
+}
+
+// passMarks tell the tasks at the ends of a step's passes on a device.
+type passMarks uint8
+
+const (
+	beginsPasses passMarks = 1 << iota
+	endsPasses
+)
+
+// beginBalance readies balancing, if the program's replicas can take other shares.
+func (p *Program) beginBalance() error {
+	full := p.opt.Full
+	if p.opt.Balance == nil || !full.Shareable() || p.beside != nil {
+		return nil
+	}
+	if p.opt.Balance.Clock == nil {
+		return fmt.Errorf("%w: %s: LoadOptions.Balance has no Clock", ErrOptions, p.Graph().Name)
+	}
+	shares, err := full.Shares()
+	if err != nil {
+		return err
+	}
+	var planned *partition.Plan
+	if p.opt.Balance.Within {
+		if planned, err = full.Share(shares); err != nil {
+			return err
+		}
+	}
+	var ids []device.ID
+	for _, d := range full.Devices() {
+		ids = append(ids, p.rt.Devices[d].ID())
+	}
+	p.opt.Balance.Clock.Begin(ids, 2*ahead)
+	p.balancing = &balancing{
+		Balance: *p.opt.Balance, Balancer: balance.New(shares), planned: planned, moves: Moves{First: shares, Now: shares}, memory: slices.Clone(full.Memory),
+		fresh: p.Next(), late: make([]float64, len(shares)), ends: make([]float64, len(shares)),
+	}
+	return nil
+}
+
+// markPasses marks the tasks at the ends of the passes on each device.
+func (e *expansion) markPasses() {
+	last := map[int]*task{}
+	for _, t := range e.tasks {
+		if !slices.ContainsFunc(t.kinds, schedule.Kind.OfMicrobatch) {
+			continue
+		}
+		if last[t.dev] == nil {
+			t.marks |= beginsPasses
+		}
+		last[t.dev] = t
+	}
+	for _, t := range last {
+		t.marks |= endsPasses
+	}
+}
+
+// want asks for the times of a task at the ends of passes.
+func (b *balancing) want(f *flight, t *task, launch device.Event) {
+	if t.marks&beginsPasses != 0 {
+		b.Clock.Want(t.device, 2*f.slot(), launch)
+	}
+	if t.marks&endsPasses != 0 {
+		b.Clock.Want(t.device, 2*f.slot()+1, launch)
+	}
+}
+
+// measure takes the times of a step that has ended well. The first step with its shares may load what it
+// needs, an epoch's smaller last step has other ones, and so have steps from before a change.
+func (p *Program) measure(f *flight) {
+	b := p.balancing
+	if b == nil || f.ticket <= b.fresh || f.e.microbatches != p.opt.Full.Microbatches || !slices.Contains(p.sizes, f.e) {
+		return
+	}
+	var began time.Time
+	for _, t := range f.e.tasks {
+		if t.marks&beginsPasses != 0 {
+			if start, _ := b.Clock.Ran(t.device, 2*f.slot()); began.IsZero() || start.Before(began) {
+				began = start
+			}
+		}
+	}
+	if began.IsZero() {
+		return // nobody tells the clock
+	}
+	for r := range b.late {
+		b.late[r], b.ends[r] = math.Inf(1), 0
+	}
+	for _, t := range f.e.tasks {
+		r := p.opt.Full.ReplicaOf(t.dev)
+		if t.marks&beginsPasses != 0 {
+			start, _ := b.Clock.Ran(t.device, 2*f.slot())
+			b.late[r] = min(b.late[r], start.Sub(began).Seconds())
+		}
+		if t.marks&endsPasses != 0 {
+			_, end := b.Clock.Ran(t.device, 2*f.slot()+1)
+			b.ends[r] = max(b.ends[r], end.Sub(began).Seconds())
+		}
+	}
+	for r := range b.ends {
+		b.ends[r] -= b.late[r]
+	}
+	b.Took(b.late, b.ends)
+}
+
+// rebalance has the steps to come take other shares, if that is worth it. Steps under way go on as they
+// are. After a failure the shares stay. It reports whether they changed.
+func (p *Program) rebalance() bool {
+	b := p.balancing
+	if b == nil || b.err != nil {
+		return false
+	}
+	shares, ok := b.Propose()
+	var full []bool
+	for ok {
+		began := time.Now()
+		plans, lacks, err := p.share(shares)
+		if err == nil && lacks >= 0 {
+			if full == nil {
+				full = make([]bool, len(shares))
+			}
+			full[lacks] = true
+			shares, ok = b.Refuse(lacks)
+			continue
+		}
+		if err == nil {
+			err = p.expandAs(plans)
+		}
+		if b.err = err; err == nil {
+			p.moved(shares, full, time.Since(began))
+		}
+		return err == nil
+	}
+	if n := len(b.moves.Newest); full != nil && (n == 0 || b.moves.Newest[n-1].Changes()) { // it is recorded once
+		b.record(p.Next(), b.Shares(), full)
+	}
+	return false
+}
+
+// share is each plan of the program with other shares. lacks is a replica whose devices lack the memory
+// for them; -1: none does.
+func (p *Program) share(shares []int) (plans map[*partition.Plan]*partition.Plan, lacks int, err error) {
+	plans = map[*partition.Plan]*partition.Plan{}
+	for _, x := range append([]*partition.Plan{p.opt.Full}, p.opt.Buckets...) {
+		if plans[x] != nil {
+			continue
+		}
+		if plans[x], err = x.Share(shares); err != nil {
+			return nil, -1, err
+		}
+		for i := range plans[x].Memory {
+			if f := &plans[x].Memory[i]; !p.balancing.fits(f) && !slices.Equal(shares, p.balancing.moves.First) {
+				return nil, p.opt.Full.ReplicaOf(f.Device), nil
+			}
+		}
+	}
+	return plans, -1, nil
+}
+
+// fits reports whether steps that take so much memory of a device move nothing for lack of it.
+func (b *balancing) fits(f *partition.Forecast) bool {
+	for i := 0; b.planned != nil && i < len(b.planned.Memory); i++ {
+		if x := &b.planned.Memory[i]; x.Device == f.Device && (f.Peak > x.Peak || f.Floor > x.Floor) {
+			return false
+		}
+	}
+	return f.Limit <= 0 || f.Peak <= f.Limit
+}
+
+// expandAs prepares the steps of each size again, by other plans.
+func (p *Program) expandAs(plans map[*partition.Plan]*partition.Plan) error {
+	before := p.opt
+	p.opt.Full, p.opt.Stop = plans[before.Full], nil
+	p.opt.Buckets = nil
+	for _, x := range before.Buckets {
+		p.opt.Buckets = append(p.opt.Buckets, plans[x])
+	}
+	order, err := p.opt.Full.ScheduleOf(p.opt.Full.Microbatches)
+	if err == nil {
+		err = p.expandAnew(plans)
+	}
+	if err != nil {
+		p.opt = before
+		return err
+	}
+	p.schedule = order
+	return nil
+}
+
+// moved notes that the steps to come have other shares, which took so long.
+func (p *Program) moved(shares []int, full []bool, cost time.Duration) {
+	b := p.balancing
+	b.record(p.Next(), shares, full)
+	b.Take(cost)
+	b.fresh = p.Next()
+	for i := range b.memory {
+		b.memory[i].Cover(p.opt.Full.Memory[i])
+	}
+}
+
+// record records a move to shares. Replicas were found to be full for those that were proposed first.
+func (b *balancing) record(at Ticket, to []int, full []bool) {
+	m := Move{Ticket: at, From: slices.Clone(b.Shares()), To: slices.Clone(to), Seconds: slices.Clone(b.Seconds()), Full: make([]bool, len(to))}
+	copy(m.Full, full)
+	for r, n := range to {
+		m.Full[r] = m.Full[r] || b.Full(r, n)
+	}
+	const most = 32
+	x := &b.moves
+	if x.Newest = append(x.Newest, m); len(x.Newest) > most {
+		x.Newest = slices.Delete(x.Newest, 0, 1)
+	}
+	if x.Count++; m.Changes() {
+		x.Others++
+	}
+	x.Now = m.To
+}
+
+// Moves are those of the replicas' shares so far; with an error if one failed, after which the shares stay.
+// The caller must not change the lists.
+func (p *Program) Moves() (Moves, error) {
+	if p.balancing == nil {
+		return Moves{}, nil
+	}
+	return p.balancing.moves, p.balancing.err
+}
+
+// Plan is the plan of a full microbatch by which the next step runs: that of the options, with other shares
+// after a move.
+func (p *Program) Plan() *partition.Plan { return p.opt.Full }
+
+// Memory is the memory that steps take, by the plans so far.
+func (p *Program) Memory() []partition.Forecast {
+	if p.balancing == nil {
+		return p.opt.Full.Memory
+	}
+	return p.balancing.memory
+}

@@ -1,0 +1,170 @@
+package executor_test
+
+import (
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/berth-ml/berth/engine/device"
+	faults "github.com/berth-ml/berth/engine/device/fault"
+	"github.com/berth-ml/berth/executor"
+	"github.com/berth-ml/berth/executor/balance"
+	"github.com/berth-ml/berth/partition"
+	"github.com/berth-ml/berth/residency"
+)
+
+// Whatever shares replicas take, and whenever these change, the bits are those of one device, and no device takes
+// more memory than the plans say.
+func TestSameWeightsWithAnyShares(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		j := drawJob(t)
+		j.reduction, j.microbatches = partition.ReduceTree, rapid.IntRange(4, 9).Draw(t, "of a step")
+		if j.last > 0 {
+			j.last = rapid.IntRange(1, j.batch()-1).Draw(t, "last batch")
+		}
+		j.replicas = 0
+		want, err := plain.trained(j)
+		if err != nil {
+			t.Fatal(err)
+		}
+		j.replicas, j.balanced, j.estimated = rapid.IntRange(2, 3).Draw(t, "of the model"), true, true
+		j.alone = rapid.Bool().Draw(t, "op by op")
+		j.memory = rapid.SampledFrom([]int{0, 0, 99, 60}).Draw(t, "memory")
+		devs, err := openDevices("cpu", j.replicas*rapid.IntRange(1, 2).Draw(t, "stages"), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := newRig(j, devs, rapid.SampledFrom([]string{"gpipe", "1f1b", "interleaved", "zb-h1"}).Draw(t, "schedule"), residency.ManagerOptions{})
+		defer func() {
+			if err := r.close(); err != nil {
+				t.Error(err)
+			}
+		}()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, n := range r.epoch() {
+			switch {
+			case i == 0:
+				r.prog.Measured([]float64{100, 1, 1}[:j.replicas])
+			case rapid.Bool().Draw(t, "measured"):
+				r.prog.Measured(rapid.SliceOfN(rapid.SampledFrom([]float64{1, 2, 5, 100}), j.replicas, j.replicas).Draw(t, "seconds"))
+			}
+			b, err := r.feed(i, n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := r.prog.Step(t.Context(), b); err != nil {
+				t.Fatal(err)
+			}
+			moves, err := r.prog.Moves()
+			if err != nil || moves.Count == 0 || j.memory == 0 && moves.Others == 0 {
+				t.Fatalf("%+v, %v", moves, err)
+			}
+		}
+		got, err := r.vars(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := differ(want, got); d != "" {
+			t.Fatal(d)
+		}
+		for _, f := range r.prog.Memory() {
+			if peak := r.devs[f.Device].Stats().Peak; peak > f.Peak && j.memory == 0 && !j.alone { // what it measures is of segments
+				t.Fatalf("%s takes %d bytes, the plans say %d", r.devs[f.Device].ID(), peak, f.Peak)
+			}
+		}
+	})
+}
+
+// Where a device has no memory for more microbatches, its replica takes no more. That is recorded once.
+func TestNoMemoryForMore(t *testing.T) {
+	t.Parallel()
+	j := mlpJob(8)
+	j.reduction, j.replicas, j.balanced, j.estimated, j.memory = partition.ReduceTree, 2, true, true, 100
+	r := mustRig(t, j, "cpu", 2, "1f1b", residency.ManagerOptions{})
+	for i := range 30 {
+		r.prog.Measured([]float64{1, 100})
+		step(t, r, r.prog, i, r.batch())
+	}
+	if err := r.prog.Drain(short(t)); err != nil {
+		t.Fatal(err)
+	}
+	moves, err := r.prog.Moves()
+	if err != nil || moves.Count != 1 || moves.Others != 0 || !slices.Equal(moves.Now, []int{4, 4}) || !slices.Equal(moves.Newest[0].Full, []bool{true, false}) {
+		t.Errorf("%+v, %v", moves, err)
+	}
+}
+
+// A slow device keeps one microbatch, which shows when it has recovered: then it gets as many as suit it. Only the batch
+// moves between host and devices meanwhile.
+func TestSlowDevicesTakeLess(t *testing.T) {
+	t.Parallel()
+	const delay = 20 * time.Millisecond
+	j := mlpJob(8) // with a constant for each microbatch
+	j.reduction, j.replicas = partition.ReduceTree, 2
+	var clock balance.Clock
+	devs, err := device.Open("cpu", device.OpenOptions{Count: 2, Threads: 2, MemoryBytes: 2 * memory, OnSpan: clock.Add})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var slow atomic.Int32 // the device that is slow
+	slow.Store(1)
+	r := &rig{job: j, devs: faults.Intercept(devs, func(o faults.Operation) (x faults.Outcome) {
+		if o.Op == faults.Launch && o.Device == devs[slow.Load()].ID() {
+			x.Delay = delay
+		}
+		return x
+	})}
+	defer func() {
+		if err := r.close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	o, err := j.options(r.devs, "1f1b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Balance = &executor.Balance{Clock: &clock}
+	if r.rt, err = executor.NewRuntime(r.devs, executor.RuntimeOptions{Tenant: residency.TenantOptions{Strict: true}}); err != nil {
+		t.Fatal(err)
+	}
+	if r.prog, err = r.rt.Load(o); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.prog.Init(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	r.rt.Residency.Seal()
+	steps := 0
+	until := func(what string, done func(m executor.Move) bool) executor.Move {
+		t.Helper()
+		for range 100 {
+			step(t, r, r.prog, steps, r.batch())
+			steps++
+			moves, err := r.prog.Moves()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := len(moves.Newest); n > 0 && done(moves.Newest[n-1]) {
+				return moves.Newest[n-1]
+			}
+		}
+		moves, _ := r.prog.Moves()
+		t.Fatalf("%s: the shares changed so: %+v", what, moves)
+		return executor.Move{}
+	}
+	m := until("a slow device", func(m executor.Move) bool { return m.To[1] == 1 })
+	if !slices.Equal(m.To, []int{7, 1}) || m.Seconds[1] < delay.Seconds() || m.Full[0] || m.Full[1] {
+		t.Errorf("with a slow device, the shares changed so: %+v", m)
+	}
+	slow.Store(0)
+	until("that device has recovered, and the other one is slow", func(m executor.Move) bool { return m.To[1] == 7 })
+	if err := r.prog.Drain(short(t)); err != nil {
+		t.Fatal(err)
+	}
+}
