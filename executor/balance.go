@@ -46,8 +46,8 @@ type balancing struct {
 	memory  []partition.Forecast // that covers the plans so far
 	moves   Moves
 	fresh   Ticket    // the newest step that is not measured, since it is the first with its shares
-	late    []float64 // of a step, by replica: seconds from where the first one begins its passes. So with ends
-	ends    []float64
+	late    []float64 // of a step, by replica: seconds from where the first one begins its passes
+	worked  []float64 // of a step, by replica: seconds of its passes
 	err     error // why shares do not change any more; nil: they may
 }
 
@@ -85,7 +85,7 @@ func (p *Program) beginBalance() error {
 	p.opt.Balance.Clock.Begin(ids, 2*ahead)
 	p.balancing = &balancing{
 		Balance: *p.opt.Balance, Balancer: balance.New(shares), planned: planned, moves: Moves{First: shares, Now: shares}, memory: slices.Clone(full.Memory),
-		fresh: p.Next(), late: make([]float64, len(shares)), ends: make([]float64, len(shares)),
+		fresh: p.Next(), late: make([]float64, len(shares)), worked: make([]float64, len(shares)),
 	}
 	return nil
 }
@@ -118,7 +118,8 @@ func (b *balancing) want(f *flight, t *task, launch device.Event) {
 }
 
 // measure takes the times of a step that has ended well. The first step with its shares may load what it
-// needs, an epoch's smaller last step has other ones, and so have steps from before a change.
+// needs, an epoch's smaller last step has other ones, and so have steps from before a change. A replica works for as long as
+// that of its devices which works longest. What it waits for, such as sums of other replicas, says nothing of its speed.
 func (p *Program) measure(f *flight) {
 	b := p.balancing
 	if b == nil || f.ticket <= b.fresh || f.e.microbatches != p.opt.Full.Microbatches || !slices.Contains(p.sizes, f.e) {
@@ -127,8 +128,8 @@ func (p *Program) measure(f *flight) {
 	var began time.Time
 	for _, t := range f.e.tasks {
 		if t.marks&beginsPasses != 0 {
-			if start, _ := b.Clock.Ran(t.device, 2*f.slot()); began.IsZero() || start.Before(began) {
-				began = start
+			if first := b.Clock.Ran(t.device, 2*f.slot()); began.IsZero() || first.Start.Before(began) {
+				began = first.Start
 			}
 		}
 	}
@@ -136,23 +137,20 @@ func (p *Program) measure(f *flight) {
 		return // nobody tells the clock
 	}
 	for r := range b.late {
-		b.late[r], b.ends[r] = math.Inf(1), 0
+		b.late[r], b.worked[r] = math.Inf(1), 0
 	}
 	for _, t := range f.e.tasks {
 		r := p.opt.Full.ReplicaOf(t.dev)
+		first := b.Clock.Ran(t.device, 2*f.slot())
 		if t.marks&beginsPasses != 0 {
-			start, _ := b.Clock.Ran(t.device, 2*f.slot())
-			b.late[r] = min(b.late[r], start.Sub(began).Seconds())
+			b.late[r] = min(b.late[r], first.Start.Sub(began).Seconds())
 		}
 		if t.marks&endsPasses != 0 {
-			_, end := b.Clock.Ran(t.device, 2*f.slot()+1)
-			b.ends[r] = max(b.ends[r], end.Sub(began).Seconds())
+			last := b.Clock.Ran(t.device, 2*f.slot()+1)
+			b.worked[r] = max(b.worked[r], (last.Worked - first.Worked + first.Took).Seconds())
 		}
 	}
-	for r := range b.ends {
-		b.ends[r] -= b.late[r]
-	}
-	b.Took(b.late, b.ends)
+	b.Took(b.late, b.worked)
 }
 
 // rebalance has the steps to come take other shares, if that is worth it. Steps under way go on as they

@@ -63,7 +63,7 @@ func (b *Balancer) Shares() []int { return b.shares }
 // Propose overwrites them.
 func (b *Balancer) Seconds() []float64 { return b.seconds }
 
-// Took tells how long the replicas took for their passes of a full step with the present shares, and how much later
+// Took tells how long the replicas worked on their passes of a full step with the present shares, and how much later
 // than the first of them each began, in seconds.
 func (b *Balancer) Took(late, passes []float64) {
 	longest := 0.0

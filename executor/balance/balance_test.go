@@ -186,9 +186,9 @@ func TestAnyTimes(t *testing.T) {
 func TestClock(t *testing.T) {
 	var c Clock
 	q := queue{}
-	span := func(seq uint64, stream string) device.Span {
-		at := time.Unix(int64(seq), 0)
-		return device.Span{Device: "cpu:0", Stream: stream, Start: at, End: at.Add(time.Second), Event: device.Event{Queue: q, Seq: seq}}
+	span := func(seq uint64, stream string) device.Span { // each takes three seconds, of which it waits for two
+		at := time.Unix(10*int64(seq), 0)
+		return device.Span{Device: "cpu:0", Stream: stream, Start: at, End: at.Add(3 * time.Second), Waited: 2 * time.Second, Event: device.Event{Queue: q, Seq: seq}}
 	}
 	c.Add(span(1, device.ComputeStream)) // before Begin: nobody hears
 	c.Begin([]device.ID{"cpu:0"}, 2)
@@ -196,14 +196,14 @@ func TestClock(t *testing.T) {
 	c.Want("cpu:0", 0, device.Event{Queue: q, Seq: 2}) // it has ended
 	c.Want("cpu:0", 1, device.Event{Queue: q, Seq: 4}) // it will
 	c.Add(span(3, device.ComputeStream))
-	if _, end := c.Ran("cpu:0", 1); !end.IsZero() {
-		t.Error("a launch has run before its time")
+	if l := c.Ran("cpu:0", 1); l != (Launch{}) {
+		t.Errorf("a launch has run before its time: %+v", l)
 	}
 	c.Add(span(4, "copy"))
 	c.Add(span(4, device.ComputeStream))
-	for number, want := range []int64{2, 4} {
-		if start, end := c.Ran("cpu:0", number); start.Unix() != want || end.Unix() != want+1 {
-			t.Errorf("mark %d ran from %v to %v", number, start, end)
+	for number, want := range []Launch{{time.Unix(22, 0), time.Second, time.Second}, {time.Unix(42, 0), 3 * time.Second, time.Second}} {
+		if l := c.Ran("cpu:0", number); l != want {
+			t.Errorf("mark %d: %+v, want %+v", number, l, want)
 		}
 	}
 }

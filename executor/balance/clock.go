@@ -8,7 +8,7 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 )
 
-// Clock takes when launches ran that somebody wants to know of. The streams of devices tell it of each
+// Clock takes how long devices work between launches that somebody wants to know of. The streams of devices tell it of each
 // operation as it ends, which may be before anybody could ask for that one: so it keeps the newest of each
 // device. It is safe for concurrent use, and allocates nothing after Begin. The zero value takes nothing.
 type Clock struct {
@@ -17,20 +17,25 @@ type Clock struct {
 	devices map[device.ID]*launches
 }
 
-// launches are those of a device.
+// launches are those of a device, which end in the order in which they are queued.
 type launches struct {
-	newest device.Span // that has ended
+	worked time.Duration // of all that have ended
+	newest mark          // that has ended
 	wanted []mark
 }
 
 // mark is a launch that somebody wants to know of.
 type mark struct {
-	event      device.Event
-	start, end time.Time // zero until it has ended; the start is later by the time that it waited half-way
+	event device.Event
+	ran   Launch // zero until it has ended
 }
 
-// ran notes the launch.
-func (m *mark) ran(s device.Span) { m.start, m.end = s.Start.Add(s.Waited), s.End }
+// Launch is a launch that ended.
+type Launch struct {
+	Start  time.Time     // later by the time that it waited half-way
+	Worked time.Duration // for which its device had worked when it ended: in launches, without their waits
+	Took   time.Duration // of that time, its own
+}
 
 // Begin takes so many launches at a time of each device from now on.
 func (c *Clock) Begin(ids []device.ID, marks int) {
@@ -54,10 +59,12 @@ func (c *Clock) Add(s device.Span) {
 	if l == nil {
 		return
 	}
-	l.newest = s
+	took := s.End.Sub(s.Start) - s.Waited
+	l.worked += took
+	l.newest = mark{s.Event, Launch{Start: s.Start.Add(s.Waited), Worked: l.worked, Took: took}}
 	for i := range l.wanted {
 		if m := &l.wanted[i]; m.event == s.Event {
-			m.ran(s)
+			*m = l.newest
 		}
 	}
 }
@@ -68,17 +75,16 @@ func (c *Clock) Want(id device.ID, number int, launch device.Event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	l := c.devices[id]
-	m := &l.wanted[number]
-	*m = mark{event: launch}
-	if l.newest.Event == launch { // it has ended already
-		m.ran(l.newest)
+	if m := &l.wanted[number]; l.newest.event == launch { // it has ended already
+		*m = l.newest
+	} else {
+		*m = mark{event: launch}
 	}
 }
 
-// Ran is when a launch began and ended that was wanted; the times are zero where it never ran.
-func (c *Clock) Ran(id device.ID, number int) (start, end time.Time) {
+// Ran is a launch that was wanted; zero where it never ran.
+func (c *Clock) Ran(id device.ID, number int) Launch {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	m := &c.devices[id].wanted[number]
-	return m.start, m.end
+	return c.devices[id].wanted[number].ran
 }

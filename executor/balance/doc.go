@@ -1,13 +1,14 @@
 // Package balance decides how many microbatches of a step each replica takes, by measured speed.
 //
-// A [Balancer] is told how long the replicas took for the passes of each step, and proposes other shares
+// A [Balancer] is told how long the replicas worked on the passes of each step, and proposes other shares
 // once these would end sooner. A [Clock] takes the times from the streams of devices. Neither knows plans
 // or programs: package executor owns both for a program, and makes its steps anew with other shares.
 //
 // # The rule
 //
 // A replica begins the passes of a step some time after the first replica does, since it waits for new
-// weights, for example. Its time for a microbatch is the time of its passes, divided by its microbatches.
+// weights, for example. Its time for a microbatch is the time that its passes work, divided by its microbatches. Their waits do
+// not count: a fast replica waits for the sums of a slow one, and would look as slow.
 // Both are medians over the newest nine samples. A sample is the mean of as many steps as take a tenth of a second, or of
 // one that takes longer. The best shares follow: each replica has one microbatch, and each further one goes to the replica
 // that would have ended it first. They are proposed once the share of time that they save, times the samples taken, reaches
