@@ -61,14 +61,14 @@ var plain = []string{
 	"Adapter", "Batch", "Best", "Boundary", "Bubble", "Bucket", "ClassResult", "Comparison", "CopyReport", "DeviceError", "DeviceLoss", "DeviceReport", "DevicesOptions",
 	"Evaluation", "ExecutableReport", "Executables", "Exported", "Final", "GenerateOptions", "Generation", "HostReport", "ImportOptions",
 	"Imported", "DeviceMemory", "KeptAdapter", "LabelResult", "LedgerReport", "Memory", "MemoryMoves", "LongPromptError", "LostDevice", "Message", "Metrics", "Named", "Observer", "OpenOptions", "OutputError", "Piece", "Prediction", "RankReport", "RankWait", "Ranks", "RanksOptions", "RanksVerdict", "RefusedOp",
-	"Report", "SaveReport", "Saved", "SegmentClusters", "ServeOptions", "ServicePart", "ServiceStats", "Start", "SteadyState", "Step", "StepLane", "StepSpan", "StepTiming", "StepTimeline", "StepTrace", "TenantMemory", "Test", "Throughput",
+	"Report", "SaveReport", "Saved", "SegmentClusters", "ServeOptions", "ServiceGroupStats", "ServicePart", "ServiceStats", "Start", "SteadyState", "Step", "StepLane", "StepSpan", "StepTiming", "StepTimeline", "StepTrace", "TenantMemory", "Test", "Throughput",
 	"TrainOptions", "TrainedOptions", "Used", "Weights", "WeightsError",
 }
 
 // functions are the exported functions.
 var functions = map[string]any{
 	"Open": berth.Open, "OpenTrained": berth.OpenTrained, "OpenAdapters": berth.OpenAdapters, "OpenDevices": berth.OpenDevices, "Import": berth.Import, "Export": berth.Export, "ExportPEFT": berth.ExportPEFT, "ExportONNX": berth.ExportONNX, "ExportSafetensors": berth.ExportSafetensors,
-	"Compile": berth.Compile, "IsUsage": berth.IsUsage, "ReadData": berth.ReadData, "DescribeTable": berth.DescribeTable, "JoinRanks": berth.JoinRanks,
+	"Compile": berth.Compile, "IsUsage": berth.IsUsage, "ReadData": berth.ReadData, "DescribeTable": berth.DescribeTable, "JoinRanks": berth.JoinRanks, "LossOf": berth.LossOf,
 }
 
 // Each exported type and function of package berth is in a table of these tests.

@@ -119,3 +119,12 @@ func IsUsage(err error) bool {
 	}
 	return false
 }
+
+// LossOf is the device whose failure an error is, such as one of [Trained.Serve], and what happened there. ok is false for other
+// errors, also for losses that are not finite.
+func LossOf(err error) (l LostDevice, ok bool) {
+	if l.Device, ok = executor.LostDevice(err); ok {
+		l.Cause = executor.Happened(err)
+	}
+	return l, ok
+}

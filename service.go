@@ -16,14 +16,18 @@ import (
 type ServeOptions = trained.ServeOptions
 
 // Service is a trained model whose weights stay on the devices between calls, to answer
-// requests. It has what all requests share: weights, programs, caches. It is safe for
-// concurrent use. Samples of calls that wait are put together into batches of 1, 2, 4, …
+// requests. It has what all requests share: weights, programs, caches. Each device, or as few together as
+// have room for the whole model, has a copy of the weights, and all answer at the same time; after the loss of one, the others
+// go on. It is safe for concurrent use. Samples of calls that wait are put together into batches of 1, 2, 4, …
 // up to ServeOptions.Batch samples; answers do not depend on what else is in a batch, to
-// the bit.
+// the bit. Devices of different kinds differ in the last bits.
 type Service struct{ service *trained.Service }
 
 // ServiceStats counts what a service has done.
 type ServiceStats = answer.ServiceStats
+
+// ServiceGroupStats counts what the devices of one copy of the weights have done for a service.
+type ServiceGroupStats = answer.GroupStats
 
 // Adapter is a run with an adapter of low rank (adapt.lora), to be served beside others of one base.
 type Adapter = trained.Adapter
@@ -51,7 +55,7 @@ func OpenAdapters(ctx context.Context, list []Adapter, o TrainedOptions) (*Train
 	return &Trained{m}, nil
 }
 
-// Serve copies the weights in, and compiles a program for each size of a batch. Until
+// Serve copies the weights in, and compiles a program for each size of a batch, for each copy of the weights. Until
 // the service is closed, no other method of t is called but those that describe it. The
 // caller closes it.
 func (t *Trained) Serve(ctx context.Context, o ServeOptions) (*Service, error) {
@@ -146,8 +150,9 @@ func (s *Service) Rows(ctx context.Context, rows []map[string]any) ([]Prediction
 }
 
 // Generate continues a text, as [Trained.Generate] does, with the same text for the same
-// options. Where ServeOptions.Texts are under way, it waits; where too many wait, it fails
-// with ErrBusy. The texts of a service have the model's own context: o.Context is 0, or
+// options, on the devices that generate the fewest. Where all have ServeOptions.Texts under way, it waits; where
+// too many wait, it fails with ErrBusy. A text whose device is lost begins again on another one, unless it has tokens: then the
+// error is the loss. The texts of a service have the model's own context: o.Context is 0, or
 // that.
 func (s *Service) Generate(ctx context.Context, o GenerateOptions, emit func(Piece) error) (Generation, error) {
 	if err := cmp.Or(s.check(ctx), checkEmit(emit == nil)); err != nil {

@@ -187,7 +187,7 @@ func TestRandomSharing(t *testing.T) {
 		if cases++; cases > testall.Or(4, 1000) {
 			return
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 		defer cancel()
 		s := sharing{devices: rapid.IntRange(1, 3).Draw(rt, "devices"), percent: rapid.Int64Range(100, 200).Draw(rt, "percent")}
 		for range rapid.IntRange(2, 3).Draw(rt, "jobs") {

@@ -166,7 +166,7 @@ func harmless(list []faults.Fault) bool {
 // suffer trains an epoch on devices with faults. It returns the variables, or the
 // first error.
 func suffer(t rapid.TB, j job, devs []device.Device, schedule string, list []faults.Fault) (vars map[string][]byte, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	hanging := slices.DeleteFunc(slices.Clone(devs), func(d device.Device) bool {
 		return !slices.ContainsFunc(list, func(f faults.Fault) bool { return f.Device == d.ID() && f.Kind == faults.Hang })

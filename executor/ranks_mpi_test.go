@@ -36,7 +36,7 @@ func hashes(vars map[string][]byte) (lines []string) {
 
 // playRank trains a job on one of several processes, and writes the variables that it holds for all.
 func playRank(name string) (code int) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	vars, err := trainRank(ctx, dealtJobs()[name])
 	if err == nil {

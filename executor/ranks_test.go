@@ -196,7 +196,7 @@ func (w *world) trained() (map[string][]byte, error) {
 
 // trainedBy is trained where each rank takes the steps in a way.
 func (w *world) trainedBy(run func(ctx context.Context, r *rank) error) (map[string][]byte, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	parts := make([]map[string][]byte, len(w.ranks))
 	err := w.all(func(r *rank) error {

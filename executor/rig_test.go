@@ -549,7 +549,7 @@ func (r *rig) close() error {
 
 // trained is the variables after an epoch.
 func trained(j job, devs []device.Device, schedule string, o residency.ManagerOptions) (map[string][]byte, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	r, err := newRig(j, devs, schedule, o)
 	if err == nil {
@@ -574,7 +574,7 @@ func differ(want, got map[string][]byte) string {
 
 // short is a context that no test should need the whole of.
 func short(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }

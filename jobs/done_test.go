@@ -194,7 +194,7 @@ func TestDoneMeanwhile(t *testing.T) {
 // TestDoneByTwo: a run that two programs have trained in turn stands for none.
 func TestDoneByTwo(t *testing.T) {
 	dir := t.TempDir()
-	base := text(t, "train.epochs=8")
+	base := text(t, "train.epochs=20") // long compared with a look at it
 	d := startAs(t, dir, "one")
 	id := d.submit(t, dir, "a", base)
 	d.until(t, id, func(v View) bool { return v.Step > 50 })

@@ -77,7 +77,8 @@ func TestFullQueue(t *testing.T) {
 		t.Skip("the file has no free page for the wish: ", err)
 	}
 	d.until(t, long, func(v View) bool { return v.State == queue.Cancelled })
-	time.Sleep(2 * tick)
+	d.until(t, waits, func(v View) bool { return v.State != queue.Waiting || strings.Contains(v.Where, "cannot be written: ") })
+	time.Sleep(2 * tick) // nor does it begin later
 	if v, err := d.View(waits); err != nil || v.State != queue.Waiting || !strings.Contains(v.Where, "cannot be written: ") {
 		t.Errorf("the job that waits is %s: %s, %v", v.State, v.Where, err)
 	}
@@ -134,9 +135,22 @@ func TestFullPipeline(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	failures := func() (n int) { // attempts without room
+		for _, v := range d.Views() {
+			for _, a := range v.Attempts {
+				if a.Error != "" {
+					n++
+				}
+			}
+		}
+		return n
+	}
 	full := 0
 	for over := false; !over; full++ {
 		empty := fill(t, disk)
+		if full == 0 {
+			d.until(t, j.ID, func(v View) bool { return v.State.Over() || failures() > 0 })
+		}
 		time.Sleep(time.Duration(rand.Int64N(int64(60 * time.Millisecond))))
 		empty()
 		time.Sleep(time.Duration(rand.Int64N(int64(120 * time.Millisecond))))
@@ -146,16 +160,8 @@ func TestFullPipeline(t *testing.T) {
 	if v, err := d.View(j.ID); err != nil || v.State != queue.Finished {
 		t.Fatalf("the pipeline is %s: %s, %v", v.State, v.Where, err)
 	}
-	failures := 0
-	for _, v := range d.Views() {
-		for _, a := range v.Attempts {
-			if a.Error != "" {
-				failures++
-			}
-		}
-	}
-	t.Logf("full %d times, %d attempts without room", full, failures)
-	if failures == 0 {
+	t.Logf("full %d times, %d attempts without room", full, failures())
+	if failures() == 0 {
 		t.Error("the disk was never full for it")
 	}
 	if got, want := madeIn(t, disk, folders(t, d.Views())), byHand(t, dir, t.TempDir(), ""); got != want {

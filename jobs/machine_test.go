@@ -115,7 +115,7 @@ func (m *model) start(t *rapid.T, env ...string) {
 	if p == nil {
 		t.Fatalf("the daemon does not start: %s", said)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	c, err := p.dial(ctx)
 	if err != nil {

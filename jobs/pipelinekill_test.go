@@ -83,7 +83,7 @@ func finishedOnce(j *queue.Job) error {
 // watchPipeline submits a pipeline, once, and watches it for some time. over says that it has finished. A job that was blamed
 // for the kills is tried again.
 func watchPipeline(t *testing.T, p *process, s jobs.Submission, patience time.Duration) (over bool) {
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience+time.Minute)
 	defer cancel()
 	c, err := p.dial(ctx)
 	if err != nil {

@@ -439,7 +439,7 @@ func (d *Daemon) endPipelines(list []queue.Job) {
 	for i := range list {
 		if j := &list[i]; j.Pipeline && leads(*j) && d.leadsHere(j) {
 			if over, causes := pipelineOver(list, j.ID); over {
-				d.settle(j, pipelineFailed(causes), codeOf(causes), "all its jobs are finished")
+				d.settle(j, causes, pipelineFailed(causes), "all its jobs are finished")
 			}
 		}
 	}

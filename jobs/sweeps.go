@@ -43,7 +43,7 @@ func (d *Daemon) sweep(list []queue.Job) {
 		if w == nil || w.text != j.Sweep.Text { // trials were added
 			s, err := parseSweep(j)
 			if err != nil {
-				d.settle(j, err, 1, "")
+				d.settle(j, nil, err, "")
 				continue
 			}
 			w = &sweeper{text: j.Sweep.Text, sweep: s, deleted: map[int]bool{}}
@@ -171,7 +171,7 @@ func (d *Daemon) lead(j *queue.Job, w *sweeper, jobs []*queue.Job, list []queue.
 				return
 			}
 			failed := slices.DeleteFunc(slices.Clone(jobs), func(t *queue.Job) bool { return t == nil || t.State != queue.Failed })
-			d.settle(j, w.decision.Err, codeOf(failed), fmt.Sprintf("trial %d is the best", best))
+			d.settle(j, failed, w.decision.Err, fmt.Sprintf("trial %d is the best", best))
 		}
 		return
 	}
@@ -215,8 +215,12 @@ func (d *Daemon) keeps(j *queue.Job, why string) {
 }
 
 // settle ends a sweep or a pipeline.
-func (d *Daemon) settle(j *queue.Job, failed error, code int, what string) {
-	ended, err := d.queue.Settle(j.ID, failed, code, what)
+func (d *Daemon) settle(j *queue.Job, causes []*queue.Job, failed error, what string) {
+	ids := make([]int, len(causes))
+	for i, by := range causes {
+		ids[i] = by.ID
+	}
+	ended, err := d.queue.Settle(j.ID, ids, failed, codeOf(causes), what)
 	if err != nil {
 		return
 	}

@@ -262,7 +262,7 @@ func TestSweepsAreKilled(t *testing.T) {
 // watchSweep submits a sweep, once, and watches it for some time. over says that it ended. A trial that was blamed
 // for the kills is tried again; blamed says that there was one.
 func watchSweep(t *testing.T, p *process, dir, text string, patience time.Duration) (over, blamed bool, id int) {
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience+time.Minute)
 	defer cancel()
 	c, err := p.dial(ctx)
 	if err != nil {

@@ -29,7 +29,15 @@ func (p *Plan) lacksMemory() error {
 	if worst == nil {
 		return nil
 	}
-	return &MemoryError{Forecast: *worst, ID: p.options.Devices[worst.Device].ID, advice: largestLayer(p.index) + "; " + strings.Join(p.remedies(worst), ", ") + ","}
+	return p.memoryError(worst)
+}
+
+// memoryError is the error about a device whose memory is below the plan's floor there.
+func (p *Plan) memoryError(f *Forecast) *MemoryError {
+	return &MemoryError{
+		Forecast: *f, ID: p.options.Devices[f.Device].ID, least: f.Floor,
+		advice: largestLayer(p.index) + "; " + strings.Join(p.remedies(f), ", ") + ",",
+	}
 }
 
 // MemoryError is an [ErrMemory] about a device below the floor of every plan.
@@ -37,12 +45,14 @@ type MemoryError struct {
 	Forecast // of the plan that lacks the least
 	ID       device.ID
 	advice   string
+	least    int64  // bytes to give the device
+	search   search // of less
 }
 
 func (e *MemoryError) Error() string {
 	needed, limit := units.TwoBytes(e.Floor, e.Limit)
 	return fmt.Sprintf("%v: %s on %s needs %s at once (%s), but there are %s; %s or give the device at least %s",
-		ErrMemory, e.FloorOf, e.ID, needed, usageText(e.FloorBy), limit, e.advice, exactText(e.Floor))
+		ErrMemory, e.FloorOf, e.ID, needed, usageText(e.FloorBy), limit, e.advice, exactText(e.least))
 }
 
 // Unwrap is ErrMemory.
@@ -95,11 +105,30 @@ func (p *Plan) remedies(f *Forecast) []string {
 	if f.OfSamples() < f.Floor/8 {
 		return []string{"use a smaller model"}
 	}
+	switch {
+	case p.generates():
+		return []string{"use a shorter context (--context)"}
+	case !p.goesBack():
+		return []string{"use a smaller batch (a smaller train.batch, or a greater train.microbatches)"}
+	}
 	list := []string{"use a smaller microbatch (a greater train.microbatches)"}
-	if p.goesBack() && p.options.asked == RecomputeCheap { // without it, block was tried
+	if p.options.asked == RecomputeCheap { // without it, block was tried
 		list = append(list, "set partition.recompute to block")
 	}
 	return list
+}
+
+// unit names what the plan runs again and again.
+func (p *Plan) unit() string {
+	if p.goesBack() || p.generates() {
+		return "step"
+	}
+	return "batch"
+}
+
+// generates reports whether the plan continues texts.
+func (p *Plan) generates() bool {
+	return slices.ContainsFunc(p.Graph.Vars, func(v *graph.Value) bool { return v.Role == graph.Cache })
 }
 
 // finerYet says that with less memory the launch at the floor may be cut finer; nil if

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/partition/nets"
 	"github.com/berth-ml/berth/partition/nodes"
 	"github.com/berth-ml/berth/partition/segment"
@@ -103,8 +104,54 @@ func TestAdviceAtTheFloor(t *testing.T) {
 	}{{147, 12, 147, "smaller model"}, {40, 60, 100, "smaller microbatch"}, {0, 5, 90, "smaller microbatch"}, {90, 40, 0, "smaller microbatch"}} {
 		f := Forecast{Floor: c.grad + c.activation + c.scratch}
 		f.FloorBy[device.Grad], f.FloorBy[device.Activation], f.FloorBy[device.Scratch] = c.grad, c.activation, c.scratch
-		if got := strings.Join(new(Plan).remedies(&f), ", "); !strings.Contains(got, c.want) {
+		// 1 << 1: a backward pass
+		training := &Plan{Graph: new(graph.Graph), Segments: []Segment{{Passes: 1 << 1}}}
+		if got := strings.Join(training.remedies(&f), ", "); !strings.Contains(got, c.want) {
 			t.Errorf("%+v: %s", c, got)
+		}
+	}
+	f := Forecast{Floor: 100}
+	f.FloorBy[device.Activation] = 100
+	for _, c := range []struct {
+		role graph.Role
+		want string
+	}{{graph.Parameter, "use a smaller batch (a smaller train.batch, or a greater train.microbatches)"}, {graph.Cache, "use a shorter context (--context)"}} {
+		p := &Plan{Graph: &graph.Graph{Vars: []*graph.Value{{Role: c.role}}}}
+		if got := p.remedies(&f); len(got) != 1 || got[0] != c.want {
+			t.Errorf("%v: %q, want %q", c.role, got, c.want)
+		}
+	}
+}
+
+// TestLeastMemory: the bytes that a refusal names are enough, and it names the same ones whatever little memory there is.
+func TestLeastMemory(t *testing.T) {
+	g, err := nets.Chain(3, 4, 4096, 2).Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := func(bytes int64) *MemoryError {
+		t.Helper()
+		_, err := New(g, PlanOptions{Devices: nets.Specs(1, bytes), Microbatches: 2})
+		e, ok := err.(*MemoryError)
+		if !ok && err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	first := refused(1 << 10)
+	if first == nil {
+		t.Fatal("1 KiB is enough")
+	}
+	e := first.Least()
+	if e.least > wholeKiB(first.least) || e.Limit != 1<<10 {
+		t.Errorf("%v, of %v", e, first)
+	}
+	if refused(e.least) != nil {
+		t.Errorf("%d bytes are not enough", e.least)
+	}
+	for _, share := range []int64{16, 4, 2} {
+		if less := refused(e.least / share * (share - 1)); less == nil || less.Least().least != e.least {
+			t.Errorf("%d bytes less than %d: %v", e.least/share, e.least, less)
 		}
 	}
 }

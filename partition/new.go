@@ -30,14 +30,19 @@ func New(g *graph.Graph, o PlanOptions) (*Plan, error) {
 	defer check.Release()
 	p, err := newPlan(g, s, check)
 	if err == nil && p.shortage().Missing > 0 {
-		s.exact = true
-		p, err = newPlan(g, s, check)
+		exact := s
+		exact.exact = true
+		p, err = newPlan(g, exact, check)
 	}
 	if err != nil {
 		return nil, err
 	}
 	p.keepUsed()
-	return p, p.refused()
+	err = p.refused()
+	if e, ok := err.(*MemoryError); ok {
+		e.search = search{g, s, o}
+	}
+	return p, err
 }
 
 // keepUsed drops the forecasts of devices without a stage, and those that were not made. An evaluation has a plan for each

@@ -144,10 +144,10 @@ func (p *Plan) Shortages() (list []string) {
 			does = append(does, fmt.Sprintf("values are computed again as by partition.recompute: %s", r))
 		}
 		if f.Moved() > 0 {
-			does = append(does, units.Bytes(f.Moved())+" move in each step")
+			does = append(does, fmt.Sprintf("%s move in each %s", units.Bytes(f.Moved()), p.unit()))
 		}
-		list = append(list, fmt.Sprintf("%s has %s of memory and a step would take %s: %s",
-			p.options.Devices[f.Device].ID, units.Bytes(f.Limit), units.Bytes(f.Peak), strings.Join(does, "; ")))
+		list = append(list, fmt.Sprintf("%s has %s of memory and a %s would take %s: %s",
+			p.options.Devices[f.Device].ID, units.Bytes(f.Limit), p.unit(), units.Bytes(f.Peak), strings.Join(does, "; ")))
 	}
 	return list
 }

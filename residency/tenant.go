@@ -120,7 +120,7 @@ func (m *Manager) admissible(o *TenantOptions) error {
 		}
 		if d := &m.devs[i]; floor > d.spec.MemoryBytes {
 			has, needs := units.TwoBytes(d.spec.MemoryBytes, floor)
-			return fmt.Errorf("%w: %s has %s, but at least %s are needed there: raise the device's memory, use smaller microbatches or more devices", ErrBudget, d.id, has, needs)
+			return fmt.Errorf("%w: %s has %s, but at least %s are needed there: raise the device's memory, use smaller batches or more devices", ErrBudget, d.id, has, needs)
 		}
 	}
 	return nil

@@ -28,9 +28,10 @@ type Record struct {
 
 // ReadMetrics gives each line of a run folder's metrics.jsonl to take, in order. A
 // run may train meanwhile. It returns the number of lines that are damaged, which
-// take does not see; the last line may still be written, and is not among them.
+// take does not see; the last line may still be written, and is not among them. The error is ErrNotPlain for a link
+// or a pipe in the file's place.
 func ReadMetrics(ctx context.Context, dir string, take func(Record) error) (damaged int, err error) {
-	f, err := osfile.Open(filepath.Join(dir, MetricsName), os.O_RDONLY)
+	f, err := OpenPlain(filepath.Join(dir, MetricsName))
 	if err != nil {
 		return 0, err
 	}
@@ -126,7 +127,7 @@ func (l *EpochLength) Steps() float64 {
 // LastBoundary is the newest boundary of a run folder's metrics.jsonl, of which it
 // reads the end alone; ok is false where that has none.
 func LastBoundary(dir string) (r Record, ok bool) {
-	f, err := osfile.Open(filepath.Join(dir, MetricsName), os.O_RDONLY)
+	f, err := OpenPlain(filepath.Join(dir, MetricsName))
 	if err != nil {
 		return r, false
 	}

@@ -96,7 +96,7 @@ const (
 	Failed    Condition = "failed"   // it has steps left, and its last call ended by an error, or was killed
 	Completed Condition = "finished" // all steps are taken, or it stopped early
 
-	// Unreadable: its checkpoints cannot be read. Problem says why.
+	// Unreadable: its checkpoints cannot be read, or one of its files is a link or no plain file. Problem says why.
 	Unreadable Condition = "unreadable"
 )
 
@@ -119,7 +119,7 @@ type Summary struct {
 	Test        *Test              // of a run that is finished; nil: it has no test part, or its report is gone
 	Bytes       int64              // of the run's files
 	Changed     time.Time          // when one of them was written last
-	Problem     error              // of its checkpoints; nil: they can be read
+	Problem     error              // of its checkpoints, or ErrNotPlain of another file; nil: they can be read
 
 	text []byte // that Config was parsed from, as the folder has it
 }
@@ -134,6 +134,10 @@ func SummarizeAgain(dir string, before *Summary) *Summary {
 	dir = osfile.Resolve(dir)
 	s := &Summary{}
 	s.measure(dir)
+	if s.Problem = notRead(dir); s.Problem != nil {
+		s.Condition = Unreadable
+		return s
+	}
 	s.Last, s.Measured = LastBoundary(dir)
 	text, unread := osfile.Read(filepath.Join(dir, ConfigName), configs.MaxFile+1)
 	switch {

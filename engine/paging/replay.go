@@ -11,13 +11,13 @@ type Policy struct {
 // spareShare is the share of the memory that is kept free.
 const spareShare = 64
 
-// unlike is the part of the bytes that move which a plan may add, where it is of steps that do not repeat.
+// unlike bounds what a plan may move beyond what moves without one: that, divided by unlike.
 const unlike = 64
 
 // NewPolicy is the policy for a trace. Where objects move at all, a little memory is kept
 // free: without any, room for an object means to move most others within the memory. The
-// moves are planned, unless with the plan more launches would wait, or more would move: a little more, where steps
-// go on to differ and those that are planned do not repeat.
+// moves are planned, unless more launches would wait for the planned ones, or clearly more would move. A little more
+// may: a plan takes its steps for ones that repeat, and some go on to differ.
 func NewPolicy(t *Trace, limit int64) Policy {
 	p, _ := newPolicy(t, limit)
 	return p

@@ -71,7 +71,7 @@ func TestOneAnswerOnAllWays(t *testing.T) {
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}
-	s, err := answer.NewService(t.Context(), r.Runtime, m, answer.ServiceOptions{Batch: 4, Queue: 100, Texts: 1})
+	s, err := answer.NewService(t.Context(), []answer.Group{{Runtime: r.Runtime, Model: m}}, answer.ServiceOptions{Batch: 4, Queue: 100, Texts: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func TestAnswersThatAreNotFinite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := answer.NewService(t.Context(), r.Runtime, m, answer.ServiceOptions{Batch: 4, Queue: 100, Texts: 1})
+	s, err := answer.NewService(t.Context(), []answer.Group{{Runtime: r.Runtime, Model: m}}, answer.ServiceOptions{Batch: 4, Queue: 100, Texts: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

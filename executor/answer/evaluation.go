@@ -69,9 +69,8 @@ type LabelResult struct {
 // LostDevice is a device that was lost in an evaluation. The others took over its
 // batches.
 type LostDevice struct {
-	Device  device.ID `json:"device"`
-	Samples int       `json:"samples"` // that need not be evaluated again: 0
-	Cause   string    `json:"cause"`   // the operation that failed, and why
+	Device device.ID `json:"device"`
+	Cause  string    `json:"cause"` // the operation that failed, and why
 }
 
 // Take takes the metrics of a score in.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/berth-ml/berth/executor/infer"
+	"github.com/berth-ml/berth/internal/panics"
 )
 
 // joint generates several texts with one generator. Texts that want their next token at the
@@ -82,6 +83,7 @@ func (s *seat) Append(ctx context.Context, tokens []int32, number int) (next int
 	for err = errAgain; err == errAgain; {
 		err = s.step(ctx)
 	}
+	panics.Raise(err)
 	return s.turn.Next, err
 }
 
@@ -175,7 +177,8 @@ func (j *joint) gather() {
 }
 
 // take gives each text that waits its token, or its error. Where the leader's ctx ends before
-// the step began, the others are to try again.
+// the step began, the others are to try again. Where the step panics, each text takes a step alone,
+// and one whose step panics again ends with that.
 func (j *joint) take(ctx context.Context, leader *seat) error {
 	j.mu.Lock()
 	j.taken, j.turns, j.due = append(j.taken[:0], j.waiting...), j.turns[:0], len(j.waiting)
@@ -186,20 +189,43 @@ func (j *joint) take(ctx context.Context, leader *seat) error {
 	j.waiting = j.waiting[:0]
 	j.mu.Unlock()
 	before := j.gen.Programs()
-	err := j.gen.Step(ctx, j.turns)
+	err := j.read(ctx, j.turns)
+	alone := panics.Kept(err) && len(j.turns) > 1
+	if alone {
+		err = j.apart(ctx)
+	}
 	if n := j.gen.Programs() - before; n > 0 && j.loaded != nil {
 		j.loaded(n)
 	}
 	for i, x := range j.taken {
-		switch {
-		case err == nil:
+		own := err
+		if err == nil || alone {
 			x.turn = j.turns[i]
-			x.done <- x.turn.Err
-		case x != leader && ctx.Err() != nil && errors.Is(err, context.Cause(ctx)):
-			x.done <- errAgain
-		default:
-			x.done <- err
+			own = x.turn.Err
+		}
+		if x != leader && ctx.Err() != nil && errors.Is(own, context.Cause(ctx)) {
+			own = errAgain
+		}
+		x.done <- own
+	}
+	return err
+}
+
+// apart takes a step for each of the turns, which has its error. err is one that is no panic.
+func (j *joint) apart(ctx context.Context) (err error) {
+	for i := range j.turns {
+		if own := j.read(ctx, j.turns[i:i+1]); own != nil {
+			j.turns[i].Err = own
+			if !panics.Kept(own) {
+				err = own
+			}
 		}
 	}
 	return err
+}
+
+// read takes a step. A panic is an error.
+func (j *joint) read(ctx context.Context, turns []infer.Turn) (err error) {
+	defer panics.Keep(&err)
+	return j.gen.Step(ctx, turns)
 }

@@ -21,12 +21,20 @@ import (
 type ServiceOptions struct {
 	Batch int // most samples of a batch
 	Queue int // most samples that wait for a batch, and most texts that wait for their turn
-	Texts int // texts that are generated at once
+	Texts int // texts that each group generates at once
+}
+
+// Group is devices that have the whole model, and answer beside other groups.
+type Group struct {
+	Runtime *executor.Runtime
+	Devices []device.ID
+	Model   Model // with its cut over the devices
 	// Load copies the weights in.
 	Load func(ctx context.Context, to Loader) error
 	// Lost is told of the loss of a device.
 	Lost func(id device.ID, err error)
-	// Adapters are models on the same weights, each with an adapter beside them.
+	// Adapters are models on the same weights, each with an adapter beside them: as many, in the same
+	// order, for each group.
 	Adapters []Adapted
 }
 
@@ -37,11 +45,13 @@ type Adapted struct {
 	Load func(ctx context.Context, to Loader) error
 }
 
-// Service keeps an engine open, and answers requests of many goroutines. Samples of
-// requests that wait are put together into batches; one program runs at a time.
+// Service keeps engines open, one for each group of devices, and answers requests of many goroutines.
+// Samples of requests that wait are put together into batches. A batch, or a text, goes to a
+// group that is free; a group runs one program at a time. After the loss of a device its group answers nothing more:
+// the others compute its batches, and begin again those of its texts that have no token yet.
 type Service struct {
 	*common
-	engine *Engine
+	index  int         // of its engine in each group
 	output shape.Shape // of a sample's outputs
 	queue  *batching.Queue
 }
@@ -49,119 +59,121 @@ type Service struct {
 // common is what the services of a model and of its adapters have together.
 type common struct {
 	opt      ServiceOptions
-	all      []*Service // the model's own first, and then those of ServiceOptions.Adapters
+	groups   []*group
+	all      []*Service // the model's own first, and then those of its adapters
 	texts    *texts
-	turn     chan struct{}         // has one element while no program runs
 	done     chan struct{}         // closed by Close
-	programs atomic.Int32          // that were compiled
-	lost     atomic.Pointer[error] // the loss of a device
+	lost     atomic.Pointer[error] // the loss of the last group
+	losing   sync.Mutex            // held while a group is lost
 	warnings warnings
 }
 
-// NewService loads the weights, and compiles a program for each size of a batch, also for each
-// adapter. The caller closes the service, and then the runtime, also after an error.
-func NewService(ctx context.Context, rt *executor.Runtime, m Model, o ServiceOptions) (_ *Service, err error) {
-	c := &common{opt: o, turn: make(chan struct{}, 1), done: make(chan struct{}), texts: newTexts(o)}
-	err = c.add(ctx, rt, m, o.Load)
-	for _, a := range o.Adapters {
-		if err == nil {
-			err = c.add(ctx, rt, a.Model, a.Load)
-		}
+// NewService loads the weights, and compiles a program for each size of a batch, on each group and also for each
+// adapter. The caller closes the service, and then the runtimes, also after an error.
+func NewService(ctx context.Context, list []Group, o ServiceOptions) (_ *Service, err error) {
+	c := &common{opt: o, done: make(chan struct{})}
+	for _, x := range list {
+		c.groups = append(c.groups, newGroup(x, c))
 	}
-	if err != nil {
+	if err := c.load(ctx); err != nil {
 		return nil, errors.Join(err, c.closeEngines())
 	}
-	c.turn <- struct{}{}
+	c.texts = newTexts(o, c.groups)
+	for i, e := range c.groups[0].engines {
+		p, err := e.predictor(ctx, question{samples: 1}) // it is there
+		if err != nil {
+			return nil, errors.Join(err, c.closeEngines())
+		}
+		c.all = append(c.all, &Service{common: c, index: i, output: p.Sample()})
+	}
+	for _, g := range c.groups {
+		g.turn <- struct{}{}
+	}
 	for _, s := range c.all {
-		s.queue = batching.New(batching.Options{Batch: o.Batch, Waiting: o.Queue, Run: s.run, Alone: func(err error) bool { return errors.Is(err, device.ErrNonFinite) }})
+		q := batching.Options{
+			Batch: o.Batch, Waiting: o.Queue, Workers: len(c.groups), Run: s.run, Gone: func(i int) bool { return c.groups[i].left() },
+			Alone: func(err error) bool { return errors.Is(err, device.ErrNonFinite) },
+		}
+		if len(c.groups) > 1 {
+			q.Ready = c.ready
+		}
+		s.queue = batching.New(q)
 	}
 	return c.all[0], nil
 }
 
-// add compiles the programs of another model, and loads its weights.
-func (c *common) add(ctx context.Context, rt *executor.Runtime, m Model, load func(context.Context, Loader) error) error {
-	if m.Info.Chat != nil { // each request of messages renders it
-		info := *m.Info
-		info.Chat = info.Chat.Parsed()
-		m.Info = &info
-	}
-	sizes := batching.Buckets(c.opt.Batch)
-	s := &Service{common: c, engine: NewEngine(rt, m, EngineOptions{Load: load, Raw: true, Keep: max(8, len(sizes))})}
-	c.all = append(c.all, s)
-	for _, n := range sizes {
-		p, err := s.engine.predictor(ctx, question{samples: n})
-		if err != nil {
-			return err
+// load compiles the programs of all groups, and copies the weights in: to one right after the other, as a run that trains
+// may delete them.
+func (c *common) load(ctx context.Context) error {
+	for _, g := range c.groups {
+		if err := g.load(ctx); err != nil {
+			return g.failed(err)
 		}
-		s.output = p.Sample()
-		c.programs.Add(1)
+	}
+	for _, g := range c.groups {
+		if err := g.compile(ctx); err != nil {
+			return g.failed(err)
+		}
 	}
 	return nil
 }
 
 // closeEngines unloads the programs for samples in memory.
 func (c *common) closeEngines() (err error) {
-	for _, s := range c.all {
-		err = errors.Join(err, s.engine.Close())
+	for _, g := range c.groups {
+		err = errors.Join(err, g.closed(g.closeEngines()))
 	}
 	return err
 }
 
-// Adapter is the service of ServiceOptions.Adapters[i], and with -1 that of the model itself. They
+// Adapter is the service of Group.Adapters[i], and with -1 that of the model itself. They
 // end together.
 func (s *Service) Adapter(i int) *Service { return s.all[1+i] }
 
+// model is the service's. It is cut for the first group; the rest of it is that of all.
+func (s *Service) model() *Model { return &s.groups[0].engines[s.index].Model }
+
+// ready waits until no other program runs on a group, by index. If it has to wait, it calls others first.
+func (c *common) ready(i int, others func()) {
+	if g := c.groups[i]; len(g.turn) == 0 {
+		others()
+		_ = g.settled(context.Background())
+	}
+}
+
 // run computes a batch.
 func (s *Service) run(b batching.Batch) (out []float32, err error) {
-	err = s.inTurn(context.Background(), func() error {
-		out, _, err = s.engine.compute(context.Background(), question{samples: b.Samples}, Batch{b.Samples, b.Rows})
+	g := s.groups[b.Worker]
+	err = g.inTurn(context.Background(), func() error {
+		out, _, err = g.engines[s.index].compute(context.Background(), question{samples: b.Samples}, Batch{b.Samples, b.Rows})
 		return err
 	})
+	if err == nil {
+		g.batches.Add(1)
+		g.samples.Add(int64(b.Real))
+	}
 	return out, err
-}
-
-// inTurn calls f while no other program runs. It fails with the cause of ctx, or
-// errs.ErrClosed, where f is not called.
-func (s *Service) inTurn(ctx context.Context, f func() error) error {
-	select {
-	case <-s.turn:
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-s.done:
-		return errs.ErrClosed
-	}
-	defer func() { s.turn <- struct{}{} }()
-	err := f()
-	s.note()
-	if id, lost := executor.LostDevice(err); lost {
-		s.lost.CompareAndSwap(nil, &err)
-		s.opt.Lost(id, err)
-	}
-	if failed := s.engine.rt.Resume(); failed != nil {
-		s.lost.CompareAndSwap(nil, &failed)
-	}
-	return err
-}
-
-// note takes the warnings of the runtime. It is called in turn.
-func (s *Service) note() {
-	if text := executor.RefusedText(s.engine.rt.Refused()); text != "" {
-		s.warnings.add(text)
-	}
-	for _, failure := range s.engine.rt.Retried() {
-		s.warnings.add(executor.TryingAgain(failure))
-	}
 }
 
 // Weights copies variables of the service's model to the host, by name.
 func (s *Service) Weights(ctx context.Context, wanted func(v *graph.Value) bool) (contents map[string][]byte, err error) {
+	for _, g := range s.groups { // where one is lost meanwhile, another has the same
+		if contents, err = s.weightsOn(ctx, g, wanted); err == nil || !g.left() {
+			break
+		}
+	}
+	return contents, err
+}
+
+// weightsOn is Weights of a group.
+func (s *Service) weightsOn(ctx context.Context, g *group, wanted func(v *graph.Value) bool) (contents map[string][]byte, err error) {
 	contents = map[string][]byte{}
-	err = s.inTurn(ctx, func() error {
-		p, err := s.engine.predictor(ctx, question{samples: 1})
+	err = g.inTurn(ctx, func() error {
+		p, err := g.engines[s.index].predictor(ctx, question{samples: 1})
 		if err != nil {
 			return err
 		}
-		resident := s.engine.rt.Residency
+		resident := g.Runtime.Residency
 		for _, v := range p.Program().Graph().Vars {
 			if !wanted(v) {
 				continue
@@ -219,7 +231,7 @@ func (s *Service) Predict(ctx context.Context, b Batch) (shape.Meta, []float32, 
 	if err != nil {
 		return shape.Meta{}, nil, err
 	}
-	return s.engine.Model.inUnits(out, b.Samples, s.last()), out, nil
+	return s.model().inUnits(out, b.Samples, s.last()), out, nil
 }
 
 // last is the length of the last axis of answers.
@@ -227,7 +239,7 @@ func (s *Service) last() int { return s.output.Dim(-1) }
 
 // Answers is Predict with an answer for each sample, with its class.
 func (s *Service) Answers(ctx context.Context, b Batch) ([]Prediction, error) {
-	m, last := &s.engine.Model, s.last()
+	m, last := s.model(), s.last()
 	out, err := s.outputs(ctx, b, func(i int, numbers []float32) []float32 {
 		if m.Infer.Spec.Lengths && len(numbers) > last { // an answer for each position
 			numbers = numbers[:b.length(i)*last]
@@ -250,7 +262,7 @@ func (s *Service) Answers(ctx context.Context, b Batch) ([]Prediction, error) {
 
 // AnswerBytes is the bytes of the Values of a Prediction.
 func (s *Service) AnswerBytes() int64 {
-	if !s.engine.Model.Classifies() {
+	if !s.model().Classifies() {
 		return shape.F32(s.output...).Bytes()
 	}
 	return shape.F32(s.last()).Bytes()
@@ -278,14 +290,26 @@ type ServiceStats struct {
 	Texts        int           // that are being generated
 	WaitingTexts int           // that wait for their turn
 	Tokens       int64         // that were generated
-	Programs     int           // that were compiled
+	Programs     int           // that were compiled; each copy of the weights has its own, which are not counted again
 	WeightBytes  int64         // of weights that were copied to the devices since Serve
+	Groups       []GroupStats  // of the devices of each copy of the weights, which compute at the same time
+}
+
+// GroupStats counts what the devices of one copy of the weights have done.
+type GroupStats struct {
+	Devices     []device.ID
+	Batches     int64
+	Samples     int64
+	Texts       int   // that are being generated
+	Tokens      int64 // that were generated
+	WeightBytes int64 // of weights that were copied to the devices since Serve
+	Lost        error // why it answers nothing any more; nil while it does
 }
 
 // Stats says what the service has done so far, with all of its adapters. It does not wait for
 // devices.
 func (s *Service) Stats() ServiceStats {
-	st := ServiceStats{Batches: map[int]int64{}, Programs: int(s.programs.Load())}
+	st := ServiceStats{Batches: map[int]int64{}}
 	for _, x := range s.all {
 		q := x.queue.Stats()
 		st.Waiting, st.Samples, st.Expired = st.Waiting+q.Waiting, st.Samples+q.Samples, st.Expired+q.Expired
@@ -293,8 +317,14 @@ func (s *Service) Stats() ServiceStats {
 			st.Batches[n] += q.Batches[i]
 		}
 	}
-	st.Texts, st.WaitingTexts, st.Tokens = s.texts.stats()
-	st.WeightBytes = s.engine.rt.Residency.Ledger().OfUsage(ledger.CopyIn, device.Weight).Bytes
+	for _, g := range s.groups {
+		x := g.stats()
+		x.Texts, x.Tokens = s.texts.of(g)
+		st.Texts, st.Tokens, st.WeightBytes = st.Texts+x.Texts, st.Tokens+x.Tokens, st.WeightBytes+x.WeightBytes
+		st.Programs = max(st.Programs, int(g.programs.Load()))
+		st.Groups = append(st.Groups, x)
+	}
+	st.WaitingTexts = s.texts.waits()
 	return st
 }
 
@@ -307,14 +337,19 @@ func (s *Service) Err() error {
 	return nil
 }
 
-// Close waits for the batch and the tokens under way, and unloads all programs. Calls
+// Close waits for the batches and the tokens under way, and unloads all programs. Calls
 // that wait, texts under way and later calls fail with errs.ErrClosed, also those of adapters. It
 // is called once.
-func (s *Service) Close() error {
-	<-s.turn // no program runs any more
+func (s *Service) Close() (err error) {
+	for _, g := range s.groups {
+		<-g.turn // no program runs there any more
+	}
 	close(s.done)
 	for _, x := range s.all {
 		x.queue.Close()
 	}
-	return errors.Join(s.texts.close(), s.closeEngines())
+	for _, g := range s.groups {
+		err = errors.Join(err, g.closed(g.closeTexts()))
+	}
+	return errors.Join(err, s.closeEngines())
 }

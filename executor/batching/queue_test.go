@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -209,4 +212,237 @@ func TestErrorsAndClosing(t *testing.T) {
 func tried(q *batching.Queue) error {
 	_, err := q.Do(context.Background(), make([]byte, 11), 1, nil)
 	return err
+}
+
+// A panic about the samples of one request is that request's, in its own goroutine. The others of its
+// batch get their numbers, and the queue goes on.
+func TestPanics(t *testing.T) {
+	const bad = 13
+	q := batching.New(batching.Options{Batch: 8, Waiting: 100, Run: func(b batching.Batch) ([]float32, error) {
+		if slices.Contains(b.Rows, bad) {
+			panic("no number for 13")
+		}
+		return doubled(b)
+	}})
+	defer q.Close()
+	do := func(pick func(int, []float32) []float32, rows ...byte) (out []float32, caught any) {
+		defer func() { caught = recover() }()
+		out, err := q.Do(t.Context(), rows, 1, pick)
+		if err != nil {
+			t.Error(err)
+		}
+		return out, nil
+	}
+	for range 3 {
+		var clients sync.WaitGroup
+		for k := range 6 {
+			clients.Go(func() {
+				if out, caught := do(nil, byte(k)); caught != nil || len(out) != 2 || out[1] != float32(k) {
+					t.Errorf("request %d: %v, %v", k, out, caught)
+				}
+			})
+		}
+		clients.Go(func() {
+			if _, caught := do(nil, 1, bad); !strings.Contains(fmt.Sprint(caught), "no number for 13") {
+				t.Errorf("a panic of a batch: %v", caught)
+			}
+		})
+		clients.Go(func() {
+			pick := func(sample int, numbers []float32) []float32 { return numbers[sample+1:] }
+			if _, caught := do(pick, 1, 2, 3); !strings.Contains(fmt.Sprint(caught), "slice bounds out of range") {
+				t.Errorf("a panic of pick: %v", caught)
+			}
+		})
+		clients.Wait()
+	}
+	if s := q.Stats(); s.Waiting != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// Workers compute at the same time: the second batch begins while the first one is under way. A request of several
+// batches gets its numbers in their order, whichever worker ends first.
+func TestWorkersComputeAtTheSameTime(t *testing.T) {
+	var mu sync.Mutex
+	under, other := 0, make(chan struct{})
+	q := batching.New(batching.Options{Batch: 1, Waiting: 10, Workers: 2, Run: func(b batching.Batch) ([]float32, error) {
+		mu.Lock()
+		if under++; under == 2 {
+			close(other)
+		}
+		mu.Unlock()
+		<-other // no worker alone gets beyond this
+		if b.Rows[0] == 0 {
+			time.Sleep(2 * time.Millisecond) // the first is the last to end
+		}
+		return doubled(b)
+	}})
+	defer q.Close()
+	got, err := q.Do(t.Context(), []byte{0, 1, 2, 3}, 1, nil)
+	if want := []float32{0, 0, 2, 1, 4, 2, 6, 3}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("%v, want %v; %v", got, want, err)
+	}
+}
+
+// The batch of a worker that is gone is computed by another one, with the same numbers, and counted once. The
+// last worker stays: its error is that of the requests.
+func TestWorkersThatAreGone(t *testing.T) {
+	lost := errors.New("the device is lost")
+	var mu sync.Mutex
+	var gone [2]bool
+	isGone := func(i int) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return gone[i]
+	}
+	lose := func(i int) {
+		mu.Lock()
+		defer mu.Unlock()
+		gone[i] = true
+	}
+	var broken, ran [2]bool
+	var begin sync.Once
+	first := make(chan struct{})
+	q := batching.New(batching.Options{Batch: 4, Waiting: 100, Workers: 2, Gone: isGone, Run: func(b batching.Batch) ([]float32, error) {
+		mu.Lock()
+		ran[b.Worker] = true
+		fails := broken[b.Worker]
+		both := ran[0] && ran[1]
+		mu.Unlock()
+		if both {
+			begin.Do(func() { close(first) })
+		}
+		<-first // each worker has a batch
+		if b.Worker == 1 && !fails {
+			lose(1)
+			return nil, lost
+		}
+		if fails {
+			return nil, lost
+		}
+		return doubled(b)
+	}})
+	rows, want := make([]byte, 50), []float32{}
+	for i := range rows {
+		rows[i] = byte(i)
+		want = append(want, 2*float32(i), float32(i))
+	}
+	got, err := q.Do(t.Context(), rows, 1, nil)
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("%v, want %v; %v", got, want, err)
+	}
+	if s := q.Stats(); s.Samples != 50 || s.Waiting != 0 || !isGone(1) {
+		t.Errorf("%+v", s)
+	}
+	mu.Lock()
+	broken[0] = true
+	mu.Unlock()
+	if _, err := q.Do(t.Context(), rows, 1, nil); !errors.Is(err, lost) {
+		t.Errorf("the last worker: %v", err)
+	}
+	q.Close()
+}
+
+// A worker that has to wait leaves what waits to another, and takes its own batch once it is ready.
+func TestWorkerThatIsNotReady(t *testing.T) {
+	busy, waits := make(chan struct{}), make(chan struct{})
+	var computed [2]atomic.Int64
+	var once sync.Once
+	q := batching.New(batching.Options{
+		Batch: 1, Waiting: 100, Workers: 2,
+		Ready: func(worker int, others func()) {
+			if worker == 0 {
+				others()
+				once.Do(func() { close(waits) })
+				<-busy
+			}
+		},
+		Run: func(b batching.Batch) ([]float32, error) {
+			computed[b.Worker].Add(1)
+			return make([]float32, b.Samples), nil
+		},
+	})
+	defer q.Close()
+	defer close(busy)
+	for entered := false; !entered; {
+		if _, err := q.Do(t.Context(), []byte{1}, 1, nil); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-waits:
+			entered = true
+		default:
+		}
+	}
+	for range 10 {
+		if _, err := q.Do(t.Context(), []byte{1}, 1, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if computed[0].Load() != 0 {
+		t.Error("a worker that is not ready has computed")
+	}
+}
+
+// A batch with which a second worker fails, and is gone, fails: it takes no third one along.
+func TestBatchThatEndsWorkers(t *testing.T) {
+	var gone [4]atomic.Bool
+	bad := errors.New("bad")
+	q := batching.New(batching.Options{
+		Batch: 1, Waiting: 100, Workers: 4,
+		Gone: func(i int) bool { return gone[i].Load() },
+		Run: func(b batching.Batch) ([]float32, error) {
+			if b.Rows[0] == 9 {
+				gone[b.Worker].Store(true)
+				return nil, bad
+			}
+			return make([]float32, b.Samples), nil
+		},
+	})
+	defer q.Close()
+	if _, err := q.Do(t.Context(), []byte{9}, 1, nil); !errors.Is(err, bad) {
+		t.Errorf("got %v", err)
+	}
+	lost := 0
+	for i := range gone {
+		if gone[i].Load() {
+			lost++
+		}
+	}
+	if lost != 2 {
+		t.Errorf("%d workers are gone, expected 2", lost)
+	}
+	if _, err := q.Do(t.Context(), []byte{1}, 1, nil); err != nil {
+		t.Errorf("the others: %v", err)
+	}
+}
+
+// A request of many batches has its numbers in order, whoever computes them, and they are copied once.
+func TestPartsOfManyWorkers(t *testing.T) {
+	q := batching.New(batching.Options{Batch: 2, Waiting: 1 << 12, Workers: 3, Run: func(b batching.Batch) ([]float32, error) {
+		if b.Rows[0]%3 == 0 {
+			runtime.Gosched()
+		}
+		out := make([]float32, b.Samples)
+		for i := range out {
+			out[i] = float32(b.Rows[i])
+		}
+		return out, nil
+	}})
+	defer q.Close()
+	rows := make([]byte, 251)
+	for i := range rows {
+		rows[i] = byte(i)
+	}
+	for range 20 {
+		out, err := q.Do(t.Context(), rows, 1, nil)
+		if err != nil || len(out) != len(rows) || cap(out) != len(rows) {
+			t.Fatalf("%d numbers in room for %d: %v", len(out), cap(out), err)
+		}
+		for i, x := range out {
+			if x != float32(i) {
+				t.Fatalf("number %d is %v", i, x)
+			}
+		}
+	}
 }

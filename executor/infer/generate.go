@@ -355,6 +355,8 @@ func (g *Generator) Step(ctx context.Context, turns []Turn) error {
 	}
 	for i := range turns {
 		turns[i].Next, turns[i].Err = g.next(r, i)
+	}
+	for i := range turns { // after all that may panic: the step can then be taken again
 		g.texts[turns[i].Text].position++
 	}
 	return nil

@@ -66,7 +66,12 @@ func (s *Session) Placed(err error) error {
 		return configs.At(c.Where("partition.stages"), fmt.Errorf("partition: %w", err))
 	case errors.Is(err, partition.ErrMemory):
 		dev := 0
-		if e, ok := errors.AsType[*partition.MemoryError](err); ok {
+		e, plain := err.(*partition.MemoryError)
+		if plain {
+			e = e.Least()
+			err = e
+		}
+		if plain || errors.As(err, &e) {
 			dev = e.Device
 		}
 		return fmt.Errorf("%w (%s)", err, memoryFrom(c, s.at[dev]))

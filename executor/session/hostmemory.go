@@ -27,7 +27,7 @@ func (s *Session) hostMemory(dir string) residency.ManagerOptions {
 	if st, err := os.Stat(dir); err != nil || !st.IsDir() {
 		dir = os.TempDir() // of weights from a file
 	}
-	o.HostBytes, o.SpillDir = c.HostMemory, cmp.Or(c.SpillDir, dir)
+	o.HostBytes, o.SpillDir = c.HostMemory/int64(max(1, s.parts)), cmp.Or(c.SpillDir, dir)
 	return o
 }
 

@@ -2,6 +2,8 @@ package session
 
 import (
 	"errors"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/berth-ml/berth/configs"
@@ -131,6 +133,37 @@ func oneByOne(c configs.Devices) ([]configs.DeviceEntry, error) {
 		}
 	}
 	return out, nil
+}
+
+// fewer are configs with fewer devices of one kind, those with the most first.
+func fewer(c configs.Devices) (list []configs.Devices) {
+	all, err := oneByOne(c)
+	if err != nil {
+		panic("BUG: " + err.Error()) // they were opened
+	}
+	counts := map[string]int{}
+	for _, e := range all {
+		counts[e.Use]++
+	}
+	for gone := 1; gone < len(all); gone++ {
+		for _, kind := range slices.Sorted(maps.Keys(counts)) {
+			if counts[kind] < gone {
+				continue
+			}
+			left, keep := c, counts[kind]-gone
+			left.Use, left.Each = "", nil
+			for _, e := range all {
+				if e.Use == kind {
+					keep--
+				}
+				if e.Use != kind || keep >= 0 {
+					left.Each = append(left.Each, e)
+				}
+			}
+			list = append(list, left)
+		}
+	}
+	return list
 }
 
 func specsOf(devs []device.Device) []device.Spec {

@@ -29,7 +29,9 @@ type Pool struct {
 	list    []device.Device
 	devices *executor.Devices
 	data    datasets.Shelf
-	host    int64 // see HostMemory
+	host    int64           // see HostMemory
+	whole   configs.Devices // what Reopen opens: config, and devices that could not be opened anew
+	missing string          // see Missing
 
 	mu     sync.RWMutex
 	lost   []bool           // per device: it was given up
@@ -78,7 +80,7 @@ func OpenPool(c configs.Devices, o PoolOptions) (*Pool, error) {
 
 // openPool opens the devices of a whole config, which wrap gives their faults.
 func openPool(c configs.Devices, wrap func([]device.Device) ([]device.Device, error)) (p *Pool, err error) {
-	p = &Pool{config: c, users: map[string]*user{}}
+	p = &Pool{config: c, whole: c, users: map[string]*user{}}
 	if p.list, err = openDevices(c, listener{p.onSpan, p.wantsSpans, p.onKernel, p.wantsKernels}, ofRank{}); err != nil {
 		return nil, fmt.Errorf("devices: %w", err)
 	}
@@ -147,12 +149,32 @@ func (p *Pool) Close() error {
 }
 
 // Reopen opens the same devices anew, once Close has been called. Their faults count
-// operations on, so those that have not happened may happen yet. The caller closes them.
+// operations on, so those that have not happened may happen yet. Devices that cannot be opened any more are left
+// out, where others of the same or of another kind are left: see [Pool.Missing]. The caller closes them.
 func (p *Pool) Reopen() (*Pool, error) {
 	if err := p.checkOpened(); err != nil {
 		return nil, err
 	}
-	return openPool(p.config, func(list []device.Device) ([]device.Device, error) { return fault.Again(list, p.list), nil })
+	again := func(list []device.Device) ([]device.Device, error) { return fault.Again(list, p.list), nil }
+	next, err := openPool(p.whole, again)
+	if err == nil {
+		return next, nil
+	}
+	for _, c := range fewer(p.whole) {
+		if next, failed := openPool(c, again); failed == nil {
+			next.whole, next.missing = p.whole, err.Error()
+			return next, nil
+		}
+	}
+	return nil, err
+}
+
+// Missing says why Reopen has left devices out; "": it has not.
+func (p *Pool) Missing() string {
+	if p.checkOpened() != nil {
+		return ""
+	}
+	return p.missing
 }
 
 // Usable lists the devices that are not lost.

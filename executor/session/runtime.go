@@ -55,7 +55,7 @@ func (s *Session) join(ctx context.Context, devs []device.Device, dir string, o 
 	}
 	s.beside(&o)
 	if s.Shared() {
-		o.Name = s.held.user.name
+		o.Name = s.held.user.name + s.part
 		return s.held.shared.devices.Join(ctx, executor.JoinOptions{Tenant: o, On: s.onShared()})
 	}
 	rt, err := executor.NewRuntime(s.own(devs), executor.RuntimeOptions{Manager: s.hostMemory(dir), Tenant: o, Used: s.used(), Ranks: s.ranks()})

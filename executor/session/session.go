@@ -54,6 +54,9 @@ type Session struct {
 	notes     []string
 	limits    []string // that percentages of memory became
 	held      *held
+
+	part  string // behind the name on shared devices, of a session on a part of the devices: ":cpu:1"
+	parts int    // such sessions that are used at the same time, and divide the host's memory; 0: there is this one alone
 }
 
 // Options describe a session to open.

@@ -135,13 +135,15 @@ func TestSuspendedEvaluation(t *testing.T) {
 		name  string
 		at    func(o *berth.Observer, last int, suspend func()) // when it is suspended
 		ended bool
+		limit time.Duration
 	}{
-		{"at a boundary", atStep(1), false},
-		{"at the last boundary", atStep(2), false},
-		{"of the test part", atBoundary(2), false},
-		{"at a boundary, and ended", atStep(1), true},
-		{"at the last boundary, and ended", atStep(2), true},
-		{"of the test part, and ended", atBoundary(2), true},
+		{"at a boundary", atStep(1), false, 0},
+		{"at the last boundary", atStep(2), false, 0},
+		{"of the test part", atBoundary(2), false, 0},
+		{"of the test part, in its time", atBoundary(2), false, time.Hour},
+		{"at a boundary, and ended", atStep(1), true, 0},
+		{"at the last boundary, and ended", atStep(2), true, 0},
+		{"of the test part, and ended", atBoundary(2), true, 0},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			d, dir := runtest.OpenDevices(t, "cpu", 64<<20), t.TempDir()
@@ -159,13 +161,14 @@ func TestSuspendedEvaluation(t *testing.T) {
 				if err := r.Suspend(soon(t)); err != nil {
 					t.Error(err)
 				}
+				time.Sleep(10 * time.Millisecond) // it really waits
 				if x.ended {
 					cancel(stop)
 				} else if err := r.Continue(); err != nil {
 					t.Error(err)
 				}
 			}()
-			rep, err := r.Train(ctx, berth.TrainOptions{Dir: dir, Observer: &o})
+			rep, err := r.Train(ctx, berth.TrainOptions{Dir: dir, Observer: &o, MaxTime: x.limit})
 			if x.ended {
 				if !errors.Is(err, berth.ErrStopped) || !errors.Is(err, stop) {
 					t.Fatalf("ended meanwhile: %v", err)

@@ -53,9 +53,6 @@ func (l *loop) run(ctx context.Context) (stopped bool, err error) {
 	// A cancelled ctx ends the run between steps: the one under way is finished.
 	work := context.WithoutCancel(ctx)
 	defer l.leave()
-	limited, cancel := l.a.opt.InTime(ctx)
-	defer cancel()
-	l.a.rt.RestUntil(limited)
 	if err := l.begin(ctx); err != nil {
 		return l.ends(work, err)
 	}

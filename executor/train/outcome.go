@@ -68,6 +68,9 @@ func (a *attempt) train(ctx context.Context) (*Report, error) {
 		return nil, err
 	}
 	defer a.stopTelling()
+	limited, cancel := a.opt.InTime(ctx)
+	defer cancel()
+	a.rt.RestUntil(limited) // also in the evaluation of the test part, after the loop
 	stopped, err := l.run(ctx)
 	if err != nil {
 		return nil, l.fail(ctx, err)

@@ -102,10 +102,11 @@ type tracedStep struct {
 	of    trace.StepOf
 }
 
-// traceNext begins to trace the step to come, if somebody asks for that.
+// traceNext begins to trace the step to come, if somebody asks for that. Who asks while a step is traced for somebody who
+// has left has one after it.
 func (l *loop) traceNext() {
 	w := l.a.run.tracing.asked.Load()
-	if w == nil || w.taken {
+	if w == nil || w.taken || l.traced != nil {
 		return
 	}
 	w.taken = true

@@ -94,6 +94,7 @@ type adapted struct {
 	frozen map[string]bool // names of the weights beside which it was trained
 
 	found *rundir.Found // the checkpoint, until its weights are loaded
+	fixed bool          // a device of the service that is being opened has its weights
 }
 
 // OpenAdapters opens the base that adapters were trained beside. The model's own answers are the base's,
@@ -291,7 +292,8 @@ func (t *Model) baseContents(ctx context.Context) (c executor.Contents, err erro
 }
 
 // load copies the adapter's weights in, beside those of the base. Where a run that trains
-// meanwhile deletes the checkpoint, another one that the weights mean takes its place.
+// meanwhile deletes the checkpoint, another one that the weights mean takes its place. It stays open
+// for the other devices of a service.
 func (a *adapted) load(ctx context.Context, to answer.Loader) (err error) {
 	keeps := func(v *graph.Value) bool { return v.Tagged(graph.BaseTag) }
 	if a.Kept != nil {
@@ -302,7 +304,6 @@ func (a *adapted) load(ctx context.Context, to answer.Loader) (err error) {
 			return err
 		}
 	}
-	const rounds = 8
 	for range rounds {
 		if err := a.fits(); err != nil {
 			return err
@@ -311,14 +312,20 @@ func (a *adapted) load(ctx context.Context, to answer.Loader) (err error) {
 			Write: initial.FromSnapshot(a.found.Snapshot, nil),
 			Keeps: keeps,
 		})
-		if a.Weights.ID != 0 || !errors.Is(err, checkpoint.ErrDeleted) {
-			break
+		switch {
+		case err == nil:
+			a.fixed = true
+			return nil
+		case a.Weights.ID != 0 || !errors.Is(err, checkpoint.ErrDeleted):
+			return err
+		case a.fixed:
+			return fmt.Errorf("%w: %w", errHalf, err)
 		}
 		if err := errors.Join(a.close(), a.find(ctx, a.Weights)); err != nil {
 			return err
 		}
 	}
-	return errors.Join(err, a.close())
+	return err
 }
 
 // of is the model of an adapter on the session of its base.
@@ -417,7 +424,7 @@ func ownVars(g *graph.Graph) (list []*graph.Value) {
 type Part struct {
 	Adapter string // its name; "": the model itself, which is the base of the adapters
 	Used    checkpoint.Used
-	Bytes   int64 // of these weights, which a group of devices has once
+	Bytes   int64 // of these weights, in each copy of the base
 }
 
 // parts are the weights of a service, those of the model first.

@@ -63,8 +63,8 @@ func (t *Model) eval(ctx context.Context, choose func() (part *datasets.Part, na
 		return answer.Evaluation{}, t.session.Placed(err)
 	}
 	var score infer.Score
-	begin := &infer.Progress{} // again, after the loss of a device: what it had summed is lost
-	err = t.onWith(ctx, residency.TenantOptions{Floors: j.Floors, Peaks: j.Peaks}, begin, func(rt *executor.Runtime) error {
+	// After the loss of a device it begins again: what the device had summed is lost.
+	err = t.onWith(ctx, residency.TenantOptions{Floors: j.Floors, Peaks: j.Peaks}, func(rt *executor.Runtime) error {
 		score, err = t.engine(rt, true).Evaluate(ctx, j, part)
 		return err
 	})
@@ -142,7 +142,7 @@ func (t *Model) predict(ctx context.Context, emit func(answer.Prediction) error,
 	var odd answer.OddAnswers
 	for i, part := range parts {
 		var done infer.Progress
-		err := t.on(ctx, &done, func(rt *executor.Runtime) error {
+		err := t.on(ctx, func(rt *executor.Runtime) error {
 			return t.engine(rt, i == len(parts)-1).Predict(ctx, part, &done, func(p answer.Prediction) error {
 				p.Row = beside(part, p.Index)
 				p.Index += first

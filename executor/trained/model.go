@@ -20,6 +20,7 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/engine/osfile"
+	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/answer"
 	"github.com/berth-ml/berth/executor/infer"
 	"github.com/berth-ml/berth/executor/session"
@@ -38,6 +39,7 @@ type Model struct {
 	values  *initial.Values   // the file of weights, until they are loaded
 	found   *rundir.Found     // the checkpoint, likewise; nil: it is found anew, by used.ID
 	fixed   bool              // weights were loaded: no other checkpoint is used from then on
+	first   bool              // a service is being opened, before which no weights were loaded
 	like    *datasets.Info    // the checkpoint's description of its data; nil: the session's is of data itself
 	data    *datasets.Dataset // nil until it is read
 
@@ -51,6 +53,7 @@ type Model struct {
 	faulty   []device.Device     // with the faults that were asked for, to be told if they do not happen
 	losses   []answer.LostDevice // of the call under way
 	ended    bool                // a call ended well
+	goneOn   bool                // a service has gone on without a device that was lost
 	warnings []string            // not yet returned by Warnings
 }
 
@@ -259,12 +262,15 @@ func (t *Model) release() (err error) {
 }
 
 // loaded releases what the weights were read from, unless devices read them
-// again and again.
-func (t *Model) loaded() error {
-	if t.session.Plan.AnyTight() {
-		return nil
+// again and again. Those of adapters stay in host memory then.
+func (t *Model) loaded() (err error) {
+	if !t.session.Plan.AnyTight() {
+		return t.release()
 	}
-	return t.release()
+	for _, a := range t.adapters {
+		err = errors.Join(err, a.close())
+	}
+	return err
 }
 
 // Notes say how evaluation is other than its user may expect: what percentages of
@@ -310,6 +316,9 @@ func (t *Model) Close() error {
 	err := t.session.Close()
 	if errors.Is(err, errs.ErrInUse) {
 		return err
+	}
+	if t.goneOn {
+		err = executor.Unrelated(err) // the service has told
 	}
 	return errors.Join(t.release(), err)
 }

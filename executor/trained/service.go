@@ -37,7 +37,7 @@ type Service struct {
 // opened is what the services of a model and of its adapters have together.
 type opened struct {
 	trained *Model
-	rt      *executor.Runtime
+	rts     []*executor.Runtime // of each group of devices
 	parts   []Part
 	leave   func()      // lets other calls use the devices
 	closed  atomic.Bool // Close was called
@@ -47,7 +47,7 @@ type opened struct {
 type ServeOptions struct {
 	Batch int // most samples of a batch; default 32
 	Queue int // most samples that wait for a batch, and most texts that wait for their turn; default 1024
-	Texts int // texts that are generated at once; the devices have caches for as many; default 4
+	Texts int // texts that are generated at once with each copy of the weights; the devices have caches for as many; default 4
 
 	// AtOnce has Serve fail with residency.ErrOccupied where other users of shared Devices leave
 	// too little memory. Default: it waits until some of them close.
@@ -71,7 +71,8 @@ func (o *ServeOptions) check() error {
 	return nil
 }
 
-// Serve copies the weights in, and compiles a program for each size of a batch. The caller closes
+// Serve copies the weights in, and compiles a program for each size of a batch. Each device, or as few
+// together as have room for the whole model, has a copy of the weights, and all answer at the same time. The caller closes
 // the service.
 func (t *Model) Serve(ctx context.Context, o ServeOptions) (_ *Service, err error) {
 	defer func() { err = errors.Join(err, t.loaded()) }()
@@ -85,6 +86,8 @@ func (t *Model) Serve(ctx context.Context, o ServeOptions) (_ *Service, err erro
 	if err != nil {
 		return nil, err
 	}
+	t.begin()
+	defer func() { t.first = false }()
 	s := &Service{opened: &opened{trained: t, leave: leave}, model: t.session.Trained()}
 	if err := s.open(ctx, o); err != nil {
 		return nil, errors.Join(answer.Kept(err), s.end())
@@ -93,47 +96,162 @@ func (t *Model) Serve(ctx context.Context, o ServeOptions) (_ *Service, err erro
 	return s, nil
 }
 
-// open makes the runtime, and the service on it.
-func (s *Service) open(ctx context.Context, o ServeOptions) (err error) {
-	on := s.trained.session
-	needs := s.needs(ctx, o.Texts)
-	var adapters []answer.Adapted
-	if s.trained.adapters != nil {
-		if err := s.trained.besides(ctx, o.Texts, &needs); err != nil {
+// open makes the runtimes, and the service on them. All have their memory before weights are loaded.
+func (s *Service) open(ctx context.Context, o ServeOptions) error {
+	parts, err := s.trained.apart(ctx)
+	if err != nil {
+		return err
+	}
+	var needs []residency.TenantOptions
+	for _, part := range parts {
+		n, err := s.trained.onSession(part).needs(ctx, o.Texts)
+		if err != nil {
+			return err
+		}
+		needs = append(needs, n)
+	}
+	if err := s.join(ctx, parts, needs, o.AtOnce); err != nil {
+		return err
+	}
+	var groups []answer.Group
+	for i, part := range parts {
+		groups = append(groups, s.group(part, s.rts[i]))
+	}
+	return s.load(ctx, groups, answer.ServiceOptions{Batch: o.Batch, Queue: o.Queue, Texts: o.Texts})
+}
+
+// join makes a runtime on each group of devices. While it waits for the memory of one, it has none of the others: a run
+// that waits for those, and before it for that one, would otherwise wait for ever.
+func (s *Service) join(ctx context.Context, parts []*session.Session, needs []residency.TenantOptions, atOnce bool) error {
+	for first := 0; ; {
+		occupied, err := s.joinFrom(ctx, first, parts, needs, atOnce)
+		if atOnce || !errors.Is(err, residency.ErrOccupied) {
+			return err
+		}
+		if err := s.closeRuntimes(); err != nil {
+			return err
+		}
+		first = occupied
+	}
+}
+
+// joinFrom makes a runtime on each group of devices, from the one at first on. It waits for the memory of that one alone,
+// and not even for that if all is to be there at once. After an error, it says which group has none.
+func (s *Service) joinFrom(ctx context.Context, first int, parts []*session.Session, needs []residency.TenantOptions, atOnce bool) (failed int, err error) {
+	s.rts = make([]*executor.Runtime, len(parts))
+	for k := range parts {
+		i := (first + k) % len(parts)
+		n, on := needs[i], s.trained.onSession(parts[i])
+		n.AtOnce = atOnce || k > 0
+		rt, err := on.runtime(ctx, n)
+		if err != nil {
+			return i, err
+		}
+		s.rts[i], s.trained.beside = rt, on.beside
+		parts[i].Watch(rt, nil, func() time.Duration { return session.LeastPatience })
+	}
+	return 0, nil
+}
+
+// group is a group of devices with its runtime.
+func (s *Service) group(part *session.Session, rt *executor.Runtime) answer.Group {
+	g := answer.Group{
+		Runtime: rt, Model: part.Trained(), Load: s.trained.load,
+		Lost: func(id device.ID, err error) { part.GiveUp(rt, id, err) },
+	}
+	for _, d := range part.Devices {
+		g.Devices = append(g.Devices, d.ID())
+	}
+	for _, a := range s.trained.adapters {
+		g.Adapters = append(g.Adapters, answer.Adapted{Model: a.of(part), Load: a.load})
+	}
+	return g
+}
+
+// load makes the service, with the weights on all groups. Where a run that trains meanwhile deletes a checkpoint that only
+// some of them have, all begin again with the one that is meant then: each answers with the same weights.
+func (s *Service) load(ctx context.Context, groups []answer.Group, o answer.ServiceOptions) (err error) {
+	for range rounds {
+		if s.answers, err = answer.NewService(ctx, groups, o); !errors.Is(err, errHalf) {
+			return err
+		}
+		if err := s.trained.pickAgain(ctx); err != nil {
 			return err
 		}
 	}
-	for _, a := range s.trained.adapters {
-		adapters = append(adapters, answer.Adapted{Model: a.of(on), Load: a.load})
-	}
-	needs.AtOnce = o.AtOnce
-	if s.rt, err = s.trained.runtime(ctx, needs); err != nil {
-		return err
-	}
-	on.Watch(s.rt, nil, func() time.Duration { return session.LeastPatience })
-	s.answers, err = answer.NewService(ctx, s.rt, s.model, answer.ServiceOptions{
-		Batch: o.Batch, Queue: o.Queue, Texts: o.Texts, Load: s.trained.load, Adapters: adapters,
-		Lost: func(id device.ID, err error) { on.GiveUp(s.rt, id, err) },
-	})
 	return err
 }
 
+// onSession is the model on another session, to plan and to make a runtime.
+func (t *Model) onSession(s *session.Session) *Model {
+	on := *t
+	on.session = s
+	return &on
+}
+
+// apart is the session on each group of devices that has the whole model. Devices of different kinds have it each, too,
+// where that needs no tensor to leave them and the config has no stages; otherwise they are one group.
+func (t *Model) apart(ctx context.Context) (list []*session.Session, err error) {
+	s := t.session
+	kinds := s.Kinds()
+	if c := s.Config.Partition.Stages; len(kinds) < 2 || max(c.Count, len(c.Blocks)) > 0 {
+		list, err := t.groupsOf(ctx, s)
+		if len(list) > 1 {
+			session.Divide(list)
+		}
+		return list, err
+	}
+	for _, kind := range kinds {
+		part := s.Only(kind)
+		switch err := t.planned(ctx, part); {
+		case errors.Is(err, partition.ErrMemory), err == nil && part.Plan.AnyTight():
+			return []*session.Session{s}, nil
+		case err != nil:
+			return nil, part.Placed(err)
+		}
+		groups, err := t.groupsOf(ctx, part)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, groups...)
+	}
+	session.Divide(list)
+	return list, nil
+}
+
+// groupsOf is a session on each of its groups of devices. Each has a plan of its own, which needs no other device, as
+// that one may be lost later.
+func (t *Model) groupsOf(ctx context.Context, s *session.Session) ([]*session.Session, error) {
+	list := s.Apart()
+	for _, part := range list {
+		if part == s {
+			continue
+		}
+		if err := t.planned(ctx, part); err != nil {
+			return nil, part.Placed(err)
+		}
+	}
+	return list, nil
+}
+
 // needs is the memory of a service: the plan's, and where the model is of text the one for
-// generating so many texts at once, if that is more.
-func (s *Service) needs(ctx context.Context, texts int) (o residency.TenantOptions) {
-	if s.model.Speaks() != nil {
-		return o
+// generating so many texts at once, if that is more; and that of the adapters.
+func (t *Model) needs(ctx context.Context, texts int) (o residency.TenantOptions, err error) {
+	on := t.session
+	m := on.Trained()
+	if m.Speaks() == nil {
+		size := m.Generator()
+		size.Texts = texts
+		plans, err := infer.GeneratorPlans(m.Infer, size, stop.Of(ctx))
+		if err == nil { // else the model predicts all the same; Generate says why it does not
+			o.Floors, o.Peaks = on.MemoryOf(on.Plan, on.Groups)
+			cover(on, &o, plans)
+		}
 	}
-	size := s.model.Generator()
-	size.Texts = texts
-	on := s.trained.session
-	plans, err := infer.GeneratorPlans(s.model.Infer, size, stop.Of(ctx))
-	if err != nil { // the model predicts all the same; Generate says why it does not
-		return o
+	if t.adapters != nil {
+		err = t.besides(ctx, texts, &o)
 	}
-	o.Floors, o.Peaks = on.MemoryOf(on.Plan, on.Groups)
-	cover(on, &o, plans)
-	return o
+	return o, err
 }
 
 // cover adds the memory of a generator's plans.
@@ -242,7 +360,7 @@ func (s *Service) CheckOpen() error {
 	return nil
 }
 
-// Close waits for the batch and the tokens under way, and frees the devices' memory. A second call
+// Close waits for the batches and the tokens under way, and frees the devices' memory. A second call
 // does nothing.
 func (s *Service) Close() error {
 	if s.closed.Swap(true) {
@@ -253,10 +371,23 @@ func (s *Service) Close() error {
 
 // end gives back the devices.
 func (s *Service) end() (err error) {
-	if s.rt != nil {
-		err = s.rt.Close()
-	}
-	err = errors.Join(err, s.trained.release())
+	err = errors.Join(s.closeRuntimes(), s.trained.release())
 	s.leave()
+	return err
+}
+
+// closeRuntimes frees the memory of the devices.
+func (s *Service) closeRuntimes() (err error) {
+	for i, rt := range s.rts {
+		if rt == nil {
+			continue
+		}
+		closed := rt.Close()
+		if s.answers != nil && s.answers.WentOnWithout(i) {
+			closed, s.trained.goneOn = executor.Unrelated(closed), true
+		}
+		err = errors.Join(err, closed)
+	}
+	s.rts = nil
 	return err
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/berth-ml/berth/engine/device/fault"
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/answer"
-	"github.com/berth-ml/berth/executor/infer"
 	"github.com/berth-ml/berth/executor/session"
 	"github.com/berth-ml/berth/partition/planning"
 	"github.com/berth-ml/berth/residency"
@@ -28,14 +27,14 @@ func (t *Model) Warnings() []string {
 	return list
 }
 
-// on runs f on a runtime of its own. After the loss of a device, f goes on from done
+// on runs f on a runtime of its own. After the loss of a device, f is called again
 // where other groups of devices have the model.
-func (t *Model) on(ctx context.Context, done *infer.Progress, f func(*executor.Runtime) error) error {
-	return t.onWith(ctx, residency.TenantOptions{}, done, f)
+func (t *Model) on(ctx context.Context, f func(*executor.Runtime) error) error {
+	return t.onWith(ctx, residency.TenantOptions{}, f)
 }
 
 // onWith is on with the memory that f needs, if that is another than the plan's.
-func (t *Model) onWith(ctx context.Context, o residency.TenantOptions, done *infer.Progress, f func(*executor.Runtime) error) error {
+func (t *Model) onWith(ctx context.Context, o residency.TenantOptions, f func(*executor.Runtime) error) error {
 	leave, err := t.session.Enter()
 	if err != nil {
 		return err
@@ -44,7 +43,7 @@ func (t *Model) onWith(ctx context.Context, o residency.TenantOptions, done *inf
 	for t.losses = nil; ; {
 		err := t.onceWith(ctx, o, f)
 		t.ended = err == nil
-		if err == nil || ctx.Err() != nil || !t.without(ctx, err, done.Samples) {
+		if err == nil || ctx.Err() != nil || !t.without(ctx, err) {
 			return err
 		}
 		o = residency.TenantOptions{} // the plan is another
@@ -77,8 +76,8 @@ func (t *Model) onceWith(ctx context.Context, o residency.TenantOptions, f func(
 }
 
 // without plans for the devices that are left after a failure, if that is the loss of a
-// device of one group among others. Samples were done before.
-func (t *Model) without(ctx context.Context, failure error, samples int) bool {
+// device of one group among others.
+func (t *Model) without(ctx context.Context, failure error) bool {
 	s := t.session
 	id, lost := executor.LostDevice(failure)
 	i := s.Index(id)
@@ -99,7 +98,7 @@ func (t *Model) without(ctx context.Context, failure error, samples int) bool {
 		return false
 	}
 	t.session = left
-	t.losses = append(t.losses, answer.LostDevice{Device: id, Samples: samples, Cause: executor.Happened(failure)})
+	t.losses = append(t.losses, answer.LostDevice{Device: id, Cause: executor.Happened(failure)})
 	t.warnings = append(t.warnings, fmt.Sprintf("%s; going on without %s", executor.Happened(failure), id))
 	return true
 }

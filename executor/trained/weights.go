@@ -3,6 +3,7 @@ package trained
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/checkpoint/initial"
@@ -13,12 +14,17 @@ import (
 	"github.com/berth-ml/berth/executor/session"
 )
 
+// rounds is how often weights are loaded where a run that trains meanwhile deletes their checkpoint each time.
+const rounds = 8
+
+// errHalf is the error of a checkpoint that was deleted when some devices of a service had it, and others had not.
+var errHalf = errors.New("the checkpoint was deleted before all devices had it")
+
 // load copies the weights in. A device that has no room for all of them reads
 // them again whenever it needs them. A checkpoint must be of the run's model, and
 // of data with its scaling and classes, which are part of the model. Where a run that
 // trains meanwhile deletes it, the one that is the newest or the best then is loaded.
 func (t *Model) load(ctx context.Context, to answer.Loader) (err error) {
-	const rounds = 8
 	for range rounds {
 		contents, e := t.contents(ctx)
 		if e != nil {
@@ -26,7 +32,15 @@ func (t *Model) load(ctx context.Context, to answer.Loader) (err error) {
 		}
 		contents.Again = t.session.Plan.AnyTight()
 		err = to.InitFrom(ctx, contents)
-		if t.fixed = t.fixed || err == nil; t.fixed || t.weights.ID != 0 || !errors.Is(err, checkpoint.ErrDeleted) {
+		switch {
+		case err == nil:
+			t.fixed = true
+			return nil
+		case t.weights.ID != 0 || !errors.Is(err, checkpoint.ErrDeleted):
+			return err
+		case t.fixed && t.first:
+			return fmt.Errorf("%w: %w", errHalf, err)
+		case t.fixed:
 			return err
 		}
 		if err := errors.Join(t.release(), t.pick(ctx)); err != nil {
@@ -34,6 +48,37 @@ func (t *Model) load(ctx context.Context, to answer.Loader) (err error) {
 		}
 	}
 	return err
+}
+
+// begin begins to load the weights of a service, which each of its devices needs.
+func (t *Model) begin() {
+	t.first = !t.fixed
+	for _, a := range t.adapters {
+		a.fixed = false
+	}
+}
+
+// pickAgain finds the checkpoints that are meant anew, after errHalf.
+func (t *Model) pickAgain(ctx context.Context) error {
+	if err := t.release(); err != nil {
+		return err
+	}
+	if t.first {
+		t.fixed = false
+	}
+	if t.adapters == nil {
+		return t.pick(ctx)
+	}
+	for _, a := range t.adapters {
+		a.fixed = false
+		if a.Kept != nil {
+			continue
+		}
+		if err := a.find(ctx, a.Weights); err != nil {
+			return fmt.Errorf("adapter %s: %w", a.Name, err)
+		}
+	}
+	return nil
 }
 
 // pick finds the checkpoint that is meant.

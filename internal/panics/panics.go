@@ -2,6 +2,7 @@
 package panics
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -20,7 +21,8 @@ func Text(recovered any) string {
 	return fmt.Sprint(recovered)
 }
 
-// Passed is a panic that one goroutine recovered, for another to panic with.
+// Passed is a panic that one goroutine recovered, for another to panic with. It is an error on its
+// way there.
 type Passed struct {
 	text  string // as Text gives it
 	stack []byte // of the goroutine that panicked
@@ -29,9 +31,29 @@ type Passed struct {
 // Pass keeps a recovered panic for another goroutine. A deferred function calls it.
 func Pass(recovered any) *Passed { return &Passed{Text(recovered), debug.Stack()} }
 
-// String has the stack, which the other goroutine's does not show.
-func (p *Passed) String() string {
-	return fmt.Sprintf("%s\nin a worker thread:\n%s", p.text, p.stack)
+// Error has the stack, which the other goroutine's does not show.
+func (p *Passed) Error() string {
+	return fmt.Sprintf("%s\nin another goroutine:\n%s", p.text, p.stack)
+}
+
+// Keep makes a panic the error of a function that defers it.
+func Keep(err *error) {
+	if r := recover(); r != nil {
+		*err = Pass(r)
+	}
+}
+
+// Kept reports whether an error is a panic that Keep has kept.
+func Kept(err error) bool {
+	_, ok := errors.AsType[*Passed](err)
+	return ok
+}
+
+// Raise panics with an error that Keep has kept.
+func Raise(err error) {
+	if p, ok := errors.AsType[*Passed](err); ok {
+		panic(p)
+	}
 }
 
 // position is the line that panicked as FILE:LINE; "" where the stack does not have it.

@@ -261,11 +261,17 @@ func (j *Job) plan(s *Submission) {
 	j.Sweep, j.Unplanned = s.Sweep, nil
 }
 
-// Settle ends a job that leads others: it failed for that reason, with that exit code, or is finished, and what says how.
-func (q *Queue) Settle(id int, failed error, code int, what string) (Job, error) {
+// Settle ends a job that leads others: it failed for that reason, with that exit code, or is finished, and what says how. Its causes
+// are jobs that failed or were cancelled. It goes on if one of these did so meanwhile.
+func (q *Queue) Settle(id int, causes []int, failed error, code int, what string) (Job, error) {
 	return q.request(id, func(j *Job, now time.Time) error {
 		if !j.Leads() || j.State.Over() {
 			return fmt.Errorf("%w: job %d is %s, and leads no jobs that go on", ErrState, id, j.State)
+		}
+		for _, cause := range causes {
+			if by := q.jobs[cause]; by != nil && by.State != Failed && by.State != Cancelled {
+				return fmt.Errorf("%w: job %d goes on, and with it job %d", ErrState, cause, id)
+			}
 		}
 		if failed == nil {
 			j.note(now, "%s", what)

@@ -89,7 +89,7 @@ func TestPipelines(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, id := range []int{p.ID, l.ID} {
-		if _, err := q.Settle(id, errors.New("a failed"), 1, ""); err != nil {
+		if _, err := q.Settle(id, []int{a}, errors.New("a failed"), 1, ""); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -97,6 +97,9 @@ func TestPipelines(t *testing.T) {
 		t.Errorf("%+v", j.Attempts)
 	}
 	want(a, Run, "1 waiting, 2 waiting, 3 waiting, 4 waiting, 5 waiting, 6 waiting, 7 waiting")
+	if _, err := q.Settle(p.ID, []int{a}, errors.New("a failed"), 1, ""); !errors.Is(err, ErrState) {
+		t.Errorf("a pipeline fails for a step that goes on by now: %v", err)
+	}
 
 	// What is behind a job keeps it, but not from its pipeline.
 	for _, id := range []int{first, a} {

@@ -80,7 +80,7 @@ func TestSweeps(t *testing.T) {
 	if _, err := q.Drop(second); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := q.Settle(sweep.ID, errors.New("no winner"), 1, ""); err != nil {
+	if _, err := q.Settle(sweep.ID, nil, errors.New("no winner"), 1, ""); err != nil {
 		t.Fatal(err)
 	}
 	again := killed(t, path)

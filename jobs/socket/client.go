@@ -43,9 +43,10 @@ func dialWithin(ctx context.Context, most time.Duration, path string, p Program)
 		return nil, ErrNoDaemon
 	}
 	c := &Client{}
+	// A connection that is not used is closed before the daemon would: a change that is sent just then would get no answer.
 	c.http.Transport = &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return dial(ctx, path)
-	}, MaxIdleConns: 1}
+	}, MaxIdleConns: 1, IdleConnTimeout: slowest / 2}
 	hello, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	err := c.ask(hello, http.MethodGet, "/hello", nil, &c.daemon)

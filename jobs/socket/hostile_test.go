@@ -2,10 +2,12 @@ package socket
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -106,27 +108,32 @@ func forEver(text string) func(net.Conn) {
 
 // TestSlowPlan: a plan that takes longer than a client may take to send it is not cut off.
 func TestSlowPlan(t *testing.T) {
-	impatient(t, 20*time.Millisecond)
-	path, _ := served(t)
-	c := dialed(t, path, "1")
-	config, err := configs.Load("shakespeare", configs.Overlay{})
-	if err != nil {
-		t.Fatal(err)
+	planned := func(seed int) time.Duration {
+		t.Helper()
+		config, err := configs.Load("shakespeare", configs.Overlay{Set: []string{fmt.Sprint("seed=", seed)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := config.Kept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		path, _ := served(t)
+		c, began := dialed(t, path, "1"), time.Now()
+		if _, err := c.Submit(t.Context(), jobs.Submission{Key: "a", Config: text, Dir: filepath.Join(t.TempDir(), "run")}); err != nil {
+			t.Error(err)
+		}
+		return time.Since(began)
 	}
-	text, err := config.Kept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	began := time.Now()
-	if _, err := c.Submit(t.Context(), jobs.Submission{Key: "a", Config: text, Dir: filepath.Join(t.TempDir(), "run")}); err != nil {
-		t.Error(err)
-	}
-	t.Logf("planned in %v", time.Since(began))
+	first := planned(1)
+	impatient(t, first/3) // a busy machine plans and sends slowly
+	second := planned(2)
+	t.Logf("planned in %v, and then in %v", first, second)
 }
 
 // TestForeignTalk: what is no request of a client is refused, or cut off, soon.
 func TestForeignTalk(t *testing.T) {
-	impatient(t, 100*time.Millisecond)
+	impatient(t, 250*time.Millisecond)
 	path, _ := served(t)
 	for _, text := range []string{
 		"\n\n\n", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "GET /jobs\r\n\r\n",
@@ -142,7 +149,7 @@ func TestForeignTalk(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = c.SetDeadline(time.Now().Add(20 * slowest))
+		_ = c.SetDeadline(time.Now().Add(time.Minute))
 		_, _ = io.WriteString(c, text)
 		answer, err := io.ReadAll(io.LimitReader(c, 1<<20))
 		c.Close()
@@ -238,4 +245,40 @@ func TestHangs(t *testing.T) {
 	defer cancel()
 	_, err = Dial(ctx, path, ThisProgram("1"))
 	check("the caller's bound", err, true)
+}
+
+// TestIdleClient: a client closes a connection that it does not use, before the daemon would.
+func TestIdleClient(t *testing.T) {
+	if err := Supported(); err != nil {
+		t.Skip(err)
+	}
+	impatient(t, 100*time.Millisecond)
+	dir, err := os.MkdirTemp("", "s") // the path of a socket is short
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "sock")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := make(chan struct{}, 1)
+	s := http.Server{ // which waits for ever
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(ThisProgram("1")) }),
+		ConnState: func(_ net.Conn, state http.ConnState) {
+			if state == http.StateClosed {
+				closed <- struct{}{}
+			}
+		},
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(l) }()
+	defer func() { s.Close(); <-ended }()
+	dialed(t, path, "1")
+	select {
+	case <-closed:
+	case <-time.After(time.Minute):
+		t.Error("the connection stays open")
+	}
 }

@@ -211,17 +211,17 @@ func (c cutter) key(n *graph.Node, update bool) string {
 	case c.grain == ByNode && len(n.Out) > 0:
 		return n.Out[0].Name
 	case c.grain == ByLayer && l != nil:
-		return l.Name + part(n)
+		return part(n) + l.Name
 	}
-	return nodes.BlockOf(l) + part(n)
+	return part(n) + nodes.BlockOf(l)
 }
 
-// part ends the key of a node that computes a part of another one.
+// part begins the key of a node that computes a part of another one, as it begins the names of its results.
 func part(n *graph.Node) string {
 	if n.Part == nil {
 		return ""
 	}
-	return "/" + n.Part.Label
+	return n.Part.Label + "/"
 }
 
 // tensor names the variable that a node of the update assigns, or else the first

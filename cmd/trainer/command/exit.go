@@ -6,6 +6,7 @@ import (
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/executor/ranks"
+	"github.com/berth-ml/berth/jobs/queue"
 )
 
 // exitCode is the exit code for an error of a command or of a run.
@@ -21,7 +22,7 @@ func exitCode(err error) int {
 		return cli.ExitStopped
 	case errors.Is(err, berth.ErrStopped), errors.Is(err, ranks.ErrCarrier):
 		return cli.ExitStopped
-	case berth.IsUsage(err):
+	case berth.IsUsage(err), errors.Is(err, queue.ErrNoJob):
 		return cli.ExitUsage
 	default:
 		return code

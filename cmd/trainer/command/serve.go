@@ -29,6 +29,8 @@ func serveCommand() *cobra.Command {
 			"\n" +
 			"The run may train meanwhile: a better checkpoint (with --last a newer one) takes over, and no request is dropped. --checkpoint and --init keep the weights.\n" +
 			"\n" +
+			"With several devices (--devices cpu:2), each has a copy of the weights, and all answer at the same time. After the loss of one the others go on.\n" +
+			"\n" +
 			"--adapter NAME=RUN, once for each of several runs that train an adapter (adapt.lora) beside the same base, serves them all: the base's weights are on the devices once. A request names its adapter, and without a name the base answers.\n" +
 			"\n" +
 			"The server listens on this machine alone unless --address says otherwise, and asks nobody for a password. Ctrl-C or SIGTERM ends it once the requests under way are answered.",
@@ -77,7 +79,7 @@ func addServeFlags(c *cobra.Command) *serveFlags {
 	c.Flags().StringArrayVar(&f.adapters, "adapter", nil, "answer with the adapter of a run by a name, `NAME=RUN`, in place of RUN; can be repeated")
 	c.Flags().IntVar(&f.service.Batch, "batch", 32, "compute at most `N` samples at once")
 	c.Flags().IntVar(&f.service.Queue, "queue", 1024, "let at most `N` samples wait, and as many texts")
-	c.Flags().IntVar(&f.service.Texts, "texts", 4, "generate at most `N` texts at once")
+	c.Flags().IntVar(&f.service.Texts, "texts", 4, "generate at most `N` texts at once with each copy of the weights")
 	c.Flags().DurationVar(&f.follow, "follow", 2*time.Second, "look for a better or newer checkpoint every `TIME`; 0: at POST /reload alone")
 	c.Flags().DurationVar(&f.drain, "drain", 30*time.Second, "the longest `TIME` that requests get when the server ends")
 	c.Flags().DurationVar(&f.limits.Time, "deadline", 30*time.Second, "the longest `TIME` that a request may take")
@@ -269,6 +271,9 @@ func (f *serveFlags) open(c *cobra.Command, weights *runs.WeightFlags, o serve.O
 		return nil, byFault(err)
 	}
 	fmt.Fprintln(c.ErrOrStderr(), weights.UsedText(s.Used()))
+	if text := s.DevicesText(); text != "" {
+		fmt.Fprintln(c.ErrOrStderr(), text)
+	}
 	if parts := s.Parts(); len(parts) > 1 {
 		for _, p := range parts[1:] {
 			fmt.Fprintf(c.ErrOrStderr(), "adapter %s: %s\n", p.Adapter, weights.UsedText(p.Used))

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/cmd/trainer/internal/console"
 	"github.com/berth-ml/berth/cmd/trainer/internal/phase"
@@ -57,7 +58,7 @@ const (
 func addTraining(c *cobra.Command, stop *signals.Stop) *training {
 	t := &training{of: c, stop: stop}
 	o := &t.options
-	c.Flags().IntVar(&o.MaxSteps, "max-steps", 0, "stop and save after `N` steps of the run; 0: at the config's length")
+	c.Flags().IntVar(&o.MaxSteps, "max-steps", 0, "stop and save after `N` steps of the run, counted from its beginning; 0: no limit but the config's length")
 	c.Flags().DurationVar(&o.MaxTime, "max-time", 0, "stop and save before this `TIME` is over, such as 55m, and exit with 75")
 	c.Flags().StringVar(&o.Report, "report", "", "also write the report to `FILE`")
 	c.Flags().BoolVar(&o.AssertResident, "assert-resident", false, "fail if a step copies anything but its batch in, or anything out that nobody asked for")
@@ -115,6 +116,18 @@ func (t *training) choose(name string, m runs.Mode) error {
 		o.Init = "" // given for a run that begins
 	}
 	return err
+}
+
+// byJob says of checkpoints that are in use which job is trained there.
+func byJob(err error, dir string) error {
+	if !errors.Is(err, checkpoint.ErrHeld) {
+		return err
+	}
+	job := queued.TrainsIn(dir)
+	if job == 0 {
+		return err
+	}
+	return fmt.Errorf("%w; that process trains job %d of the queue there: trainer jobs pause %[2]d gives the run free", err, job)
 }
 
 // check refuses numbers out of range, and reads the faults.
@@ -192,7 +205,7 @@ func (t *training) run(ctx context.Context, out, notes io.Writer, cfg *configs.C
 	o.SaveNow = saveNow
 	rep, err := run.Train(ctx, o)
 	done()
-	if err = byFault(byFlag(err)); t.overfit == 0 { // which nobody goes on with
+	if err = byJob(byFault(byFlag(err)), o.Dir); t.overfit == 0 { // which nobody goes on with
 		err = goOn(err, rep, o.Dir)
 	}
 	t.stop.Saves(false)

@@ -13,6 +13,7 @@ import (
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/checkpoint/rundir"
+	"github.com/berth-ml/berth/engine/device"
 )
 
 // follower looks for better or newer checkpoints of the run, or of each adapter's.
@@ -25,6 +26,11 @@ type follower struct {
 
 	busy chan struct{} // has an element while a folder is looked at, and checkpoints loaded
 	runs []*followed
+
+	// After a device has failed while checkpoints were loaded: when they are loaded again unasked, and the pause before
+	// that. The holder of busy owns them.
+	again time.Time
+	pause time.Duration
 }
 
 // followed is a run whose checkpoints may take the place of those in use. The holder of
@@ -35,8 +41,15 @@ type followed struct {
 	seen    os.FileInfo // of watch alone
 	wanted  uint64      // the checkpoint that is to be loaded; 0: the one in use stays
 	failed  uint64      // the checkpoint that could not be loaded: it is not tried again unasked
-	why     error       // of failed
+	why     error       // why wanted could not be loaded
+	heard   failure     // what was told of that last
 	told    string      // what is wrong in the folder, until it is not; it is told once
+}
+
+// failure is that of a checkpoint to be loaded, which is told once.
+type failure struct {
+	checkpoint uint64
+	device     device.ID // that failed; "" where none did
 }
 
 // newFollower begins to look, if the options say so. Weights that were asked for by their ID, or by a
@@ -94,6 +107,9 @@ func (f *follower) watch() {
 	}
 }
 
+// errLater is the error of a look before the pause after the failure of a device is over.
+var errLater = errors.New("the checkpoints are loaded again later")
+
 // look loads the checkpoints that the options choose now, unless they are in use.
 // asked says that somebody waits for the result.
 func (f *follower) look(ctx context.Context, asked bool) (changed bool, err error) {
@@ -102,6 +118,9 @@ func (f *follower) look(ctx context.Context, asked bool) (changed bool, err erro
 		defer func() { <-f.busy }()
 	case <-ctx.Done():
 		return false, context.Cause(ctx)
+	}
+	if !asked && time.Now().Before(f.again) {
+		return false, errLater
 	}
 	var other []*followed // with checkpoints to load
 	for _, r := range f.runs {
@@ -112,29 +131,64 @@ func (f *follower) look(ctx context.Context, asked bool) (changed bool, err erro
 			other = append(other, r)
 		}
 	}
+	if len(other) == 0 && err == nil && asked {
+		return f.comeBack(ctx)
+	}
 	if len(other) == 0 || err != nil && f.opt.Adapters == nil {
 		return false, err
 	}
-	failure := f.load(ctx, other)
-	if failure == nil {
+	fails := f.load(ctx, other)
+	if fails == nil {
 		return true, err
 	}
-	if len(other) > 1 && ctx.Err() == nil { // it may be of one of them alone
-		failure = nil
+	if len(other) > 1 && ctx.Err() == nil && !f.models.triesAgain(fails) { // it may be of one of them alone
+		fails = nil
 		for _, r := range other {
-			fails := f.load(ctx, []*followed{r})
-			changed, failure = changed || fails == nil, errors.Join(failure, fails)
+			alone := f.load(ctx, []*followed{r})
+			changed, fails = changed || alone == nil, errors.Join(fails, alone)
 		}
 	}
 	for _, r := range other {
-		if r.failed == r.wanted && ctx.Err() == nil {
-			f.failure(r, fmt.Sprintf("checkpoint %d cannot be loaded: %v", r.wanted, r.why))
+		if r.why != nil && ctx.Err() == nil {
+			f.tellFailure(r, asked)
 		}
 	}
-	return changed, errors.Join(err, failure)
+	return changed, errors.Join(err, fails)
 }
 
-// load loads the wanted checkpoints of some runs; other adapters keep the weights that they have.
+// comeBack loads the weights in use anew where a device does not answer though it is not lost.
+func (f *follower) comeBack(ctx context.Context) (changed bool, err error) {
+	ids := f.models.mayComeBack()
+	if m, _, _ := f.models.now(); ids == nil || m == nil {
+		return false, nil
+	}
+	var kept []int
+	for i := range f.opt.Adapters {
+		kept = append(kept, i)
+	}
+	before := f.models.parts()
+	if err := f.models.change(ctx, kept, true); err != nil {
+		if ctx.Err() != nil {
+			return false, err
+		}
+		text := fmt.Sprintf("the weights in use cannot be loaded anew for %s: %v", idsText(ids), err)
+		f.models.counted.failedReloads.Add(1)
+		f.opt.Log(text)
+		return false, unavailable(text)
+	}
+	still := f.models.mayComeBack()
+	ids = slices.DeleteFunc(ids, func(id device.ID) bool { return slices.Contains(still, id) })
+	if len(ids) > 0 {
+		f.opt.Log("the weights are loaded anew for " + idsText(ids))
+	}
+	same := func(a, b berth.ServicePart) bool {
+		return a.Used.ID == b.Used.ID && a.Used.Step == b.Used.Step && a.Used.File == b.Used.File
+	}
+	return !slices.EqualFunc(before, f.models.parts(), same), nil
+}
+
+// load loads the wanted checkpoints of some runs; other adapters keep the weights that they have. Where a device fails that may
+// not fail again, they are loaded again after a pause, which doubles each time.
 func (f *follower) load(ctx context.Context, list []*followed) error {
 	var kept []int
 	for i := range f.opt.Adapters {
@@ -142,18 +196,36 @@ func (f *follower) load(ctx context.Context, list []*followed) error {
 			kept = append(kept, i)
 		}
 	}
-	err := f.models.change(ctx, kept)
+	err := f.models.change(ctx, kept, false)
+	again := f.models.triesAgain(err)
+	if f.pause = max(f.opt.Follow, min(2*f.pause, mostPause)); !again {
+		f.pause = 0
+	}
+	f.again = time.Now().Add(f.pause)
 	for _, r := range list {
-		switch {
+		switch r.why = err; {
 		case err == nil:
-			r.failed = 0
+			r.failed, r.heard = 0, failure{}
 			f.models.counted.reloads.Add(1)
 			f.opt.Log(f.named(r, "answering with "+usedText(f.used(r))))
-		case ctx.Err() == nil:
-			r.failed, r.why = r.wanted, err
+		case ctx.Err() == nil && !again:
+			r.failed = r.wanted
 		}
 	}
 	return err
+}
+
+// tellFailure tells why the wanted checkpoint of a run could not be loaded: once, unless somebody asked. After the failures of
+// a device, it tells when no more tries follow.
+func (f *follower) tellFailure(r *followed, asked bool) {
+	loss, _ := berth.LossOf(r.why)
+	switch x := (failure{r.wanted, loss.Device}); {
+	case asked || x != r.heard:
+		r.heard = x
+		f.failure(r, fmt.Sprintf("checkpoint %d cannot be loaded: %v", r.wanted, r.why))
+	case r.failed == r.wanted:
+		f.opt.Log(f.named(r, fmt.Sprintf("checkpoint %d is not tried again before POST /reload", r.wanted)))
+	}
 }
 
 // wanted is the ID of the checkpoint of a run that is to be loaded; 0 where the one in use stays.
@@ -257,11 +329,11 @@ func (f *follower) reload(w http.ResponseWriter, r *http.Request) error {
 	defer context.AfterFunc(r.Context(), cancel)()
 	changed, err := f.look(ctx, true)
 	if err != nil && !changed {
-		p := problemOf(ctx, err)
-		if !errors.Is(err, context.Canceled) {
-			p = unavailable(fmt.Sprintf("no other checkpoint could be loaded: %v", err))
+		_, known := errors.AsType[*problem](err)
+		if known || errors.Is(err, context.Canceled) {
+			return problemOf(ctx, err)
 		}
-		return p
+		return unavailable(fmt.Sprintf("no other checkpoint could be loaded: %v", err))
 	}
 	answer := reloaded{Changed: changed, Weights: f.models.used(), Adapters: usedByAdapters(f.models.parts())}
 	if err != nil {

@@ -5,12 +5,14 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/cmd/trainer/internal/exposition"
+	"github.com/berth-ml/berth/engine/device"
 )
 
 // metrics counts requests, and adds up what the services of all weights have done.
@@ -95,20 +97,33 @@ func add(sum *berth.ServiceStats, x berth.ServiceStats) {
 	sum.Waiting += x.Waiting
 	sum.Texts += x.Texts
 	sum.WaitingTexts += x.WaitingTexts
+	for _, g := range x.Groups {
+		i := slices.IndexFunc(sum.Groups, func(of berth.ServiceGroupStats) bool { return slices.Equal(of.Devices, g.Devices) })
+		if i < 0 {
+			sum.Groups = append(sum.Groups, g)
+			continue
+		}
+		of := &sum.Groups[i]
+		of.Batches, of.Samples, of.WeightBytes = of.Batches+g.Batches, of.Samples+g.Samples, of.WeightBytes+g.WeightBytes
+		of.Texts, of.Tokens = of.Texts+g.Texts, of.Tokens+g.Tokens
+	}
 }
 
 // stats is what all services have done.
 func (c *metrics) stats() (sum berth.ServiceStats) {
 	add(&sum, c.ended)
 	sum.Waiting, sum.Texts, sum.WaitingTexts = 0, 0, 0
+	for i := range sum.Groups {
+		sum.Groups[i].Texts = 0
+	}
 	for _, s := range c.live {
 		add(&sum, s.Stats())
 	}
 	return sum
 }
 
-// write writes all numbers in the text format of Prometheus.
-func (c *metrics) write(w io.Writer, parts []berth.ServicePart, memory, most int64) {
+// write writes all numbers in the text format of Prometheus; devices are those to write of.
+func (c *metrics) write(w io.Writer, parts []berth.ServicePart, devices []berth.ServiceGroupStats, memory, most int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	st, p := c.stats(), exposition.Page{W: w, Prefix: "berth_serve_"}
@@ -142,12 +157,63 @@ func (c *metrics) write(w io.Writer, parts []berth.ServicePart, memory, most int
 	p.One("reloads_total", exposition.Counter, "Newer checkpoints that were loaded.", float64(c.reloads.Load()))
 	p.One("failed_reloads_total", exposition.Counter, "Newer checkpoints that could not be loaded.", float64(c.failedReloads.Load()))
 	p.One("device_failures_total", exposition.Counter, "Failures of devices after which the model was loaded again.", float64(c.repairs.Load()))
+	writeDevices(p, devices, st.Groups)
 	if len(parts) == 0 {
 		parts = []berth.ServicePart{{}}
 	}
 	writeParts(p, "weight_bytes", "Bytes of the weights in use that the devices have by the plan; {adapter=\"\"} is the base, once for all adapters.", parts, func(x berth.ServicePart) float64 { return float64(x.Bytes) })
 	writeParts(p, "checkpoint", "ID of the checkpoint in use; 0: the weights are of a file, or none are loaded.", parts, func(x berth.ServicePart) float64 { return float64(x.Used.ID) })
 	writeParts(p, "checkpoint_step", "Training step of the checkpoint in use.", parts, func(x berth.ServicePart) float64 { return float64(x.Used.Step) })
+}
+
+// writeDevices writes the metrics of the devices that have a copy of the weights, or would if they had not failed. all is what
+// devices have done since the server began.
+func writeDevices(p exposition.Page, now, all []berth.ServiceGroupStats) {
+	var list []berth.ServiceGroupStats
+	for _, g := range now {
+		x := berth.ServiceGroupStats{Devices: g.Devices}
+		if i := slices.IndexFunc(all, func(of berth.ServiceGroupStats) bool { return slices.Equal(of.Devices, g.Devices) }); i >= 0 {
+			x = all[i]
+		}
+		x.Lost = g.Lost
+		list = append(list, x)
+	}
+	for _, m := range []struct {
+		name, help, kind string
+
+		of func(*berth.ServiceGroupStats) int64
+	}{
+		{"device_up", "1 while the device answers, 0 once it has failed or is lost.", exposition.Gauge, func(g *berth.ServiceGroupStats) int64 {
+			if g.Lost != nil {
+				return 0
+			}
+			return 1
+		}},
+		{"device_batches_total", "Batches that the device has computed.", exposition.Counter, func(g *berth.ServiceGroupStats) int64 { return g.Batches }},
+		{"device_samples_total", "Samples that the device has computed.", exposition.Counter, func(g *berth.ServiceGroupStats) int64 { return g.Samples }},
+		{"device_texts_under_way", "Texts that the device generates.", exposition.Gauge, func(g *berth.ServiceGroupStats) int64 { return int64(g.Texts) }},
+		{"device_tokens_total", "Tokens that the device has generated.", exposition.Counter, func(g *berth.ServiceGroupStats) int64 { return g.Tokens }},
+		{"device_weight_bytes_total", "Bytes of weights that were copied to the device.", exposition.Counter, func(g *berth.ServiceGroupStats) int64 { return g.WeightBytes }},
+	} {
+		p.Begin(m.name, m.kind, m.help)
+		for i := range list {
+			p.Value(m.name, float64(m.of(&list[i])), "device", devicesText(&list[i]))
+		}
+	}
+}
+
+// devicesText lists the devices that have a copy of the weights together.
+func devicesText(g *berth.ServiceGroupStats) string {
+	return strings.ReplaceAll(idsText(g.Devices), " ", "")
+}
+
+// idsText lists devices.
+func idsText(list []device.ID) string {
+	var ids []string
+	for _, id := range list {
+		ids = append(ids, string(id))
+	}
+	return strings.Join(ids, ", ")
 }
 
 // compare orders by path, then by status.

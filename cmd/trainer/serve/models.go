@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"sync"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/engine/device"
 )
 
 // model is weights on the devices.
@@ -30,15 +32,18 @@ type models struct {
 	counted *metrics
 	ending  atomic.Bool     // no new requests are wanted
 	changes chan struct{}   // has an element while weights are changed
+	all     []device.ID     // the devices that were opened first
 	life    context.Context // ended by close
 	die     context.CancelFunc
 
 	mu      sync.Mutex
 	devices *berth.Devices
-	newest  *model        // nil while there is none
-	changed chan struct{} // closed once newest or broken is another
-	broken  error         // why there is no model, where that may last; nil while one is made
-	again   time.Time     // when it is loaded again, where there is none
+	newest  *model              // nil while there is none
+	changed chan struct{}       // closed once newest or broken is another
+	broken  error               // why there is no model, where that may last; nil while one is made
+	out     map[device.ID]error // devices that the newest model does not use since they failed, and why
+	tries   map[device.ID]int   // failures of devices while other weights were loaded, since some were loaded there
+	again   time.Time           // when it is loaded again, where there is none
 	closed  bool
 	repairs sync.WaitGroup
 
@@ -46,19 +51,23 @@ type models struct {
 	// repair ended.
 	pause    time.Duration
 	repaired time.Time
+
+	told string // which devices answer; the holder of changes owns it
 }
 
 // openModels opens the devices and loads the weights.
 func openModels(ctx context.Context, o OpenOptions, counted *metrics) (*models, error) {
-	x := &models{opt: o, counted: counted, changes: make(chan struct{}, 1), changed: make(chan struct{})}
+	x := &models{opt: o, counted: counted, changes: make(chan struct{}, 1), changed: make(chan struct{}), out: map[device.ID]error{}, tries: map[device.ID]int{}}
 	x.life, x.die = context.WithCancel(context.Background())
 	var err error
 	if x.devices, err = berth.OpenDevices(whole(o.Config.Devices), berth.DevicesOptions{Faults: o.Faults}); err != nil {
 		return nil, err
 	}
+	x.all = x.devices.Usable()
 	if x.newest, err = x.load(ctx, x.asked()); err != nil {
 		return nil, errors.Join(err, x.devices.Close())
 	}
+	x.told = copiesText(x.copies())
 	return x, nil
 }
 
@@ -112,9 +121,12 @@ func (x *models) keeping(ctx context.Context, c choice, m *model, kept []int) (c
 	return c, nil
 }
 
-// load copies weights to the devices.
-func (x *models) load(ctx context.Context, w choice) (*model, error) {
+// load copies weights to the devices, but for some.
+func (x *models) load(ctx context.Context, w choice, without ...device.ID) (*model, error) {
 	o := berth.TrainedOptions{Devices: x.devices}
+	if without != nil {
+		o.Use = x.rest(without)
+	}
 	open := func() (*berth.Trained, error) { return berth.OpenTrained(ctx, x.opt.Config, w.weights, o) }
 	if w.adapters != nil {
 		open = func() (*berth.Trained, error) { return berth.OpenAdapters(ctx, w.adapters, o) }
@@ -129,6 +141,114 @@ func (x *models) load(ctx context.Context, w choice) (*model, error) {
 	}
 	x.counted.begin(s)
 	return &model{trained: t, service: s}, nil
+}
+
+// loadOnRest is load, and goes on without devices that are lost meanwhile, while others are left. On a device one of whose
+// operations has merely failed, the weights in use still answer: a repair, which has none, goes on without it at once,
+// and others do after mostTries.
+func (x *models) loadOnRest(ctx context.Context, w choice, repairs bool) (*model, error) {
+	var failed, without []device.ID
+	for {
+		m, err := x.load(ctx, w, without...)
+		loss, lost := berth.LossOf(err)
+		id := loss.Device
+		usable := slices.Contains(x.devices.Usable(), id)
+		if !lost || usable && !repairs && !x.gaveUp(err) || slices.Contains(failed, id) {
+			return m, err
+		}
+		failed = append(failed, id)
+		if usable {
+			without = append(without, id)
+		}
+		rest := x.rest(without)
+		if len(rest) == 0 {
+			return nil, err
+		}
+		x.mu.Lock()
+		x.out[id] = err
+		x.mu.Unlock()
+		x.opt.Log(fmt.Sprintf("%s; going on without %s, on %s", loss.Cause, id, idsText(rest)))
+	}
+}
+
+// mostTries is how often weights are loaded on a device where that fails.
+const mostTries = 3
+
+// gaveUp counts the failure of a device while weights were loaded beside those in use. It reports whether they are not tried
+// there any more.
+func (x *models) gaveUp(err error) bool {
+	if lacksMemory(err) {
+		return false
+	}
+	loss, _ := berth.LossOf(err)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.tries[loss.Device]++
+	return x.tries[loss.Device] >= mostTries
+}
+
+// triesAgain reports whether an error of loading is the failure of a device that another try may not meet.
+func (x *models) triesAgain(err error) bool {
+	loss, lost := berth.LossOf(err)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return lost && !lacksMemory(err) && x.tries[loss.Device] < mostTries
+}
+
+// lacksMemory reports whether a device has too little memory. It will be too little again.
+func lacksMemory(err error) bool {
+	_, full := errors.AsType[*device.OutOfMemoryError](err)
+	return full
+}
+
+// rest are the devices that are not lost, but for some.
+func (x *models) rest(without []device.ID) []device.ID {
+	return slices.DeleteFunc(x.devices.Usable(), func(id device.ID) bool { return slices.Contains(without, id) })
+}
+
+// groups is what the devices have done with the newest weights. Those that it does without since they failed are among them.
+func (x *models) groups() (list []berth.ServiceGroupStats) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.newest != nil {
+		list = x.newest.service.Stats().Groups
+	}
+	for _, id := range slices.Sorted(maps.Keys(x.out)) {
+		if !slices.ContainsFunc(list, func(g berth.ServiceGroupStats) bool { return slices.Contains(g.Devices, id) }) {
+			list = append(list, berth.ServiceGroupStats{Devices: []device.ID{id}, Lost: x.out[id]})
+		}
+	}
+	return list
+}
+
+// usable lists the devices that are not lost.
+func (x *models) usable() []device.ID {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.devices.Usable()
+}
+
+// copies lists the copies of the weights that answer, each by its devices.
+func (x *models) copies() (list []string) {
+	for _, g := range x.groups() {
+		if g.Lost == nil {
+			list = append(list, devicesText(&g))
+		}
+	}
+	return list
+}
+
+// mayComeBack lists the devices that answer nothing, and that are not lost: another load may use them.
+func (x *models) mayComeBack() (ids []device.ID) {
+	usable := x.usable()
+	for _, g := range x.groups() {
+		for _, id := range g.Devices {
+			if g.Lost != nil && slices.Contains(usable, id) {
+				ids = append(ids, id)
+			}
+		}
+	}
+	return ids
 }
 
 // acquire is the newest model, for a request. It waits while one is loaded.
@@ -198,6 +318,22 @@ func (x *models) release(m *model) {
 // reason why there is none.
 func (x *models) set(m *model, broken error) (before *model) {
 	before, x.newest, x.broken = x.newest, m, broken
+	if before != nil {
+		for _, g := range before.service.Stats().Groups {
+			for _, id := range g.Devices {
+				if g.Lost != nil {
+					x.out[id] = g.Lost
+				}
+			}
+		}
+	}
+	if m != nil {
+		for _, g := range m.service.Stats().Groups {
+			for _, id := range g.Devices {
+				delete(x.out, id)
+			}
+		}
+	}
 	close(x.changed)
 	x.changed = make(chan struct{})
 	return before
@@ -226,18 +362,29 @@ func (x *models) end(m *model) error {
 
 // change answers with the weights that the options choose now. Where devices have no memory for both at
 // once, requests wait while the old ones give way; if the new ones cannot be loaded, the
-// old ones come back. Adapters of the indices kept have the weights that they have now.
-func (x *models) change(ctx context.Context, kept []int) error {
+// old ones come back. Adapters of the indices kept have the weights that they have now. With anew, so has everything else: the
+// weights in use are loaded on all devices.
+func (x *models) change(ctx context.Context, kept []int, anew bool) error {
 	select {
 	case x.changes <- struct{}{}:
 		defer func() { <-x.changes }()
 	case <-ctx.Done(): // a repair may take for ever
 		return context.Cause(ctx)
 	}
+	err := x.to(ctx, kept, anew)
+	x.settle(err == nil)
+	return err
+}
+
+// to is change, by the holder of changes.
+func (x *models) to(ctx context.Context, kept []int, anew bool) error {
 	c := x.asked()
-	if m, _, broken := x.now(); len(kept) > 0 {
+	if m, _, broken := x.now(); anew || len(kept) > 0 {
 		if m == nil {
 			return cmp.Or(broken, errLoading)
+		}
+		if anew {
+			c = x.those(m)
 		}
 		var err error
 		if c, err = x.keeping(ctx, c, m, kept); err != nil {
@@ -245,7 +392,7 @@ func (x *models) change(ctx context.Context, kept []int) error {
 			return err
 		}
 	}
-	next, err := x.load(ctx, c)
+	next, err := x.loadOnRest(ctx, c, false)
 	if errors.Is(err, berth.ErrOccupied) { // by the old weights alone, which stay
 		return x.instead(c)
 	}
@@ -254,6 +401,25 @@ func (x *models) change(ctx context.Context, kept []int) error {
 	}
 	before, err := x.put(next)
 	return errors.Join(err, x.end(before))
+}
+
+// settle tells which devices answer, where they are others than those that were told last. Where the weights in use were asked
+// for, no failure of their devices counts any more.
+func (x *models) settle(asked bool) {
+	groups := x.groups()
+	x.mu.Lock()
+	for _, g := range groups {
+		for _, id := range g.Devices {
+			if asked && g.Lost == nil {
+				delete(x.tries, id)
+			}
+		}
+	}
+	x.mu.Unlock()
+	if text := copiesText(x.copies()); text != "" && text != x.told {
+		x.told = text
+		x.opt.Log(text)
+	}
 }
 
 // errLoading is the error of weights that are to be kept while none are loaded.
@@ -274,12 +440,12 @@ func (x *models) instead(c choice) error {
 		x.fail(nil, err)
 		return err
 	}
-	next, err := x.load(x.life, c)
+	next, err := x.loadOnRest(x.life, c, false)
 	if err == nil {
 		_, err = x.put(next)
 		return err
 	}
-	again, failure := x.load(x.life, before)
+	again, failure := x.loadOnRest(x.life, before, false)
 	if failure != nil {
 		x.fail(nil, failure)
 		return errors.Join(err, failure)
@@ -334,6 +500,7 @@ func (x *models) repair(m *model, cause error) {
 			x.repaired = time.Now()
 			x.counted.repairs.Add(1)
 			x.opt.Log("the model is loaded again")
+			x.settle(true)
 			return
 		}
 		x.opt.Log(fmt.Sprintf("the model cannot be loaded: %v; trying again%s", err, in(x.pause)))
@@ -367,8 +534,20 @@ func (x *models) reopen(ctx context.Context) (m *model, err error) {
 	if err != nil {
 		return nil, err
 	}
+	x.mu.Lock()
 	x.devices = d
-	if m, err = x.load(ctx, x.asked()); err != nil {
+	usable, missing := d.Usable(), d.Missing()
+	clear(x.out)
+	for _, id := range x.all {
+		if !slices.Contains(usable, id) {
+			x.out[id] = errors.New(missing)
+		}
+	}
+	x.mu.Unlock()
+	if missing != "" {
+		x.opt.Log(fmt.Sprintf("%s; going on without these devices, on %s", missing, idsText(usable)))
+	}
+	if m, err = x.loadOnRest(ctx, x.asked(), true); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
 	return m, nil

@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
 
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/cmd/trainer/internal/exposition"
+	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/internal/units"
 )
 
@@ -35,7 +37,7 @@ func (s *desk) healthz(w http.ResponseWriter, _ *http.Request) error {
 		s.models.check(m)
 		return unavailable(fmt.Sprintf("the device failed: %v", m.service.Err()))
 	}
-	answer := map[string]any{"status": "ok", "weights": s.models.used()}
+	answer := map[string]any{"status": "ok", "weights": s.models.used(), "devices": deviceStates(s.models.groups(), s.models.usable())}
 	if list := usedByAdapters(s.models.parts()); list != nil {
 		answer["adapters"] = list
 	}
@@ -43,11 +45,33 @@ func (s *desk) healthz(w http.ResponseWriter, _ *http.Request) error {
 	return nil
 }
 
+// deviceState says whether a device answers.
+type deviceState struct {
+	Device string `json:"device"` // or those that have a copy of the weights together
+	Status string `json:"status"` // ok; failed, where it answers nothing and is not lost; or lost
+	Error  string `json:"error,omitempty"`
+}
+
+// deviceStates are those of all devices. Those that are not lost are usable.
+func deviceStates(list []berth.ServiceGroupStats, usable []device.ID) (states []deviceState) {
+	for i := range list {
+		x := deviceState{Device: devicesText(&list[i]), Status: "ok"}
+		if err := list[i].Lost; err != nil {
+			x.Status, x.Error = "failed", err.Error()
+			if slices.ContainsFunc(list[i].Devices, func(id device.ID) bool { return !slices.Contains(usable, id) }) {
+				x.Status = "lost"
+			}
+		}
+		states = append(states, x)
+	}
+	return states
+}
+
 // metrics answers GET /metrics.
 func (s *desk) metrics(w http.ResponseWriter, _ *http.Request) error {
 	w.Header().Set("Content-Type", exposition.ContentType)
 	var page strings.Builder
-	s.models.counted.write(&page, s.models.parts(), s.gate.memory(), s.gate.all.memory)
+	s.models.counted.write(&page, s.models.parts(), s.models.groups(), s.gate.memory(), s.gate.all.memory)
 	_, err := fmt.Fprint(w, page.String())
 	return gone(err)
 }

@@ -37,8 +37,10 @@ func Open(ctx context.Context, o OpenOptions) (*Server, error) {
 		return nil, err
 	}
 	standard(&s.opt.Limits.Memory, usualMemory()) // the weights are loaded
-	s.gate = newGate(&s.opt)
 	m := s.models.newest
+	all := s.opt
+	all.Service.Texts *= len(m.service.Stats().Groups) // each copy of the weights generates as many
+	s.gate = newGate(&all)
 	d := &desk{s.opt.Limits, o.Config.Name, s.models, s.gate, costsOf(m.service, &s.opt.Limits), m.trained.CanGenerate() == nil}
 	if err := d.costs.fits(s.gate, &d.limits); err != nil {
 		return nil, errors.Join(err, s.models.close())
@@ -91,6 +93,26 @@ func (s *Server) Stats() berth.ServiceStats {
 	return s.counted.stats()
 }
 
+// DevicesText says which devices answer at the same time; "" where there is one copy of the weights.
+func (s *Server) DevicesText() string {
+	list := s.models.copies()
+	if len(list) < 2 {
+		return ""
+	}
+	return copiesText(list)
+}
+
+// copiesText says where copies of the weights answer; "" for none.
+func copiesText(list []string) string {
+	switch len(list) {
+	case 0:
+		return ""
+	case 1:
+		return "one copy of the weights answers, on " + list[0]
+	}
+	return fmt.Sprintf("%d copies of the weights answer at the same time, on the devices %s", len(list), strings.Join(list, "; "))
+}
+
 // handler answers a request. What it takes is held by the pass.
 type handler func(w *answering, r *http.Request, p *pass) error
 
@@ -123,8 +145,12 @@ func (s *Server) answer(w *answering, r *http.Request, path string, h handler) (
 		}
 		s.opt.Log(fmt.Sprintf("BUG: a request to %s failed: %v\n%s", path, cause, debug.Stack()))
 		kind = kindInternal
-		if !w.begun {
-			(&problem{status: http.StatusInternalServerError, Kind: kindInternal, Text: "the server made a mistake, which its log has: please report it"}).write(w)
+		p := &problem{status: http.StatusInternalServerError, Kind: kindInternal, Text: "the server made a mistake, which its log has: please report it"}
+		switch {
+		case !w.begun:
+			p.write(w)
+		case w.stream:
+			_ = (&events{w: w, begun: true}).send("error", p)
 		}
 	}()
 	ctx, stop := w.life(r)

@@ -240,7 +240,7 @@ func TestLinks(t *testing.T) {
 	}
 	inside := c.id(t, "inside")
 	_, body, _ := c.do(t, c.request(t, "/api/run?run="+inside))
-	if strings.Contains(body, "val_loss") || !strings.Contains(body, "does not follow") {
+	if strings.Contains(body, "val_loss") || !strings.Contains(body, "is not read") {
 		t.Errorf("the page of a run with links: %s", body)
 	}
 	if _, body, _ := c.do(t, c.request(t, "/api/curves?panel=loss&x=step&columns=100&run="+inside)); strings.Contains(body, "val_loss") {

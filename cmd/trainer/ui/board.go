@@ -77,7 +77,7 @@ type board struct {
 	// Of the one look that there is at a time:
 	visits *visits
 	within string            // the folder's path without links; "": it has not answered yet
-	queue  []queued.Record   // the jobs
+	queue  []queued.Record   // the jobs; nil: not known yet
 	reals  map[string]string // run folders of jobs without links
 	runs   map[string]*seen  // none of which changes
 	groups groups
@@ -91,11 +91,12 @@ type board struct {
 	floor    int64         // what has gone before this version is forgotten
 	news     chan struct{} // closed at the next version
 	away     error         // why the folder itself cannot be looked at; nil: it can
+	told     bool          // the queue has answered, with its jobs or that there are none
 }
 
 func newBoard(life context.Context, folder string, jobs func(context.Context) []queued.Record) *board {
 	if jobs == nil {
-		jobs = func(context.Context) []queued.Record { return nil }
+		jobs = func(context.Context) []queued.Record { return []queued.Record{} }
 	}
 	b := &board{
 		life: life, folder: folder, jobs: jobs, step: func(string) (at, of int, ok bool) { return 0, 0, false }, runs: map[string]*seen{}, rows: map[string]kept{}, dirs: map[string]*seen{},
@@ -135,7 +136,7 @@ func (b *board) look(ctx context.Context) (whole bool) {
 		return false
 	}
 	b.mu.Lock()
-	b.away = away
+	b.away, b.told = away, jobs != nil
 	b.mu.Unlock()
 	b.show(b.joined(runs, jobs), runs)
 	return true
@@ -281,22 +282,15 @@ func shortPath(path string) string {
 	return path
 }
 
-// ownFiles are the files of a run that the page reads.
-var ownFiles = []string{rundir.ConfigName, rundir.MetricsName, rundir.CheckpointsName, rundir.ReportName}
-
 // read reads a run whose files have changed lately.
 func (s *seen) read() {
 	s.hangs = nil
 	var text strings.Builder
 	var written time.Time
-	link := ""
-	for _, name := range ownFiles {
+	for _, name := range rundir.ReadFiles {
 		st, err := os.Lstat(filepath.Join(s.dir, name))
 		if err != nil {
 			continue
-		}
-		if !st.Mode().IsRegular() {
-			link = name
 		}
 		if st.ModTime().After(written) {
 			written = st.ModTime()
@@ -312,11 +306,6 @@ func (s *seen) read() {
 	case s.signature != text.String():
 		s.signature, s.changed = text.String(), now
 	case now.Sub(s.changed) > settles:
-		return
-	}
-	if link != "" {
-		s.summary = &rundir.Summary{Condition: rundir.Unreadable, Problem: fmt.Errorf("%s is a link or no plain file, which the page does not follow", link)}
-		s.record = overview.RecordOf(s.shown, s.summary, nil)
 		return
 	}
 	s.summary = rundir.SummarizeAgain(s.dir, s.summary)

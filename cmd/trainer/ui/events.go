@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -32,15 +33,17 @@ func (s *Server) table(ctx context.Context, _ *http.Request) (any, error) {
 
 // watched is a run whose points a stream has, and how far.
 type watched struct {
-	id   string
-	mark curves.Mark // the zero one: the page was not told yet where its points go on
-	unit string
+	id    string
+	mark  curves.Mark // the zero one: the page was not told yet where its points go on
+	unit  string
+	saved numbers // the places of its checkpoints, as the page has them
 }
 
 // events answers GET /api/events?instance=I&since=V&run=ID&x=UNIT&log=ID&memory=V with server-sent events:
 //
 //	rows    what the table has got since version V, or since the event before
 //	points  what the curves of a run have got
+//	saved   the places of a run's checkpoints, when one was saved or deleted
 //	anew    points are sent from here on, or a run's curves have changed otherwise: the page loads them anew
 //	memory  who has memory since version V of that, or since the event before
 //	log     what the log of a run has got; the first one has its end
@@ -118,6 +121,7 @@ func (s *Server) follow(r *http.Request, out *stream, of *watched, most int) {
 		news  []curves.News
 		next  curves.Mark
 		whole bool
+		saved numbers
 	}
 	mark, unit := of.mark, of.unit
 	x, err := apart(ctx, s, []string{of.id}, func() (g got, err error) {
@@ -129,13 +133,15 @@ func (s *Server) follow(r *http.Request, out *stream, of *watched, most int) {
 			return g, err
 		}
 		at, _ := h.Axis(unit, run.summary.EpochSteps)
+		g.saved = savedAt(run, at)
 		g.news, g.next, g.whole = h.Since(mark, at, max(leastNews, most/max(1, len(h.Names())))) // what was written before the stream began is not sent
 		return g, nil
 	})
 	if err != nil {
 		return // what the page asks says why
 	}
-	of.mark = x.next
+	moved := !slices.Equal(of.saved, x.saved)
+	of.mark, of.saved = x.next, x.saved
 	switch {
 	case !x.whole:
 		out.send("anew", map[string]string{"run": of.id})
@@ -148,6 +154,12 @@ func (s *Server) follow(r *http.Request, out *stream, of *watched, most int) {
 			Run    string     `json:"run"`
 			Curves []lineJSON `json:"curves"`
 		}{of.id, list})
+	}
+	if x.whole && moved { // curves that are loaded anew bring them
+		out.send("saved", struct {
+			Run         string  `json:"run"`
+			Checkpoints numbers `json:"checkpoints"`
+		}{of.id, x.saved})
 	}
 }
 

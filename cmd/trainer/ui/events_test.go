@@ -93,6 +93,44 @@ func TestStreamCutAndResumed(t *testing.T) {
 	}
 }
 
+// A watched run's checkpoints come as they are saved and deleted, though its curves stay as they are.
+func TestStreamSaved(t *testing.T) {
+	folder := copied(t, "a")
+	c := serve(t, Options{Folder: folder})
+	id, v := c.id(t, "a"), c.table(t)
+	var had curvesOf
+	c.get(t, "/api/curves?panel=loss&x=step&columns=100&run="+id, &had)
+	s := c.stream(t, fmt.Sprintf("instance=%s&since=%d&x=step&run=%s", v.Instance, v.Version, id))
+	for s.next(nil) != "anew" {
+	}
+	db, err := checkpoint.Open(rundir.CheckpointPath(filepath.Join(folder, "a")), checkpoint.OpenOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, _, err := db.List()
+	if err == nil {
+		err = db.Delete(all[len(all)-1].ID)
+	}
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	var now struct {
+		Run string
+		curvesOf
+	}
+	for name := s.next(&now); name != "saved"; name = s.next(&now) {
+		if name == "anew" || name == "points" {
+			t.Errorf("the curves have changed: %s", name)
+		}
+	}
+	if now.Run != id || len(had.Checkpoints) != len(all) || !slices.Equal(now.Checkpoints, had.Checkpoints[1:]) {
+		t.Errorf("%+v after %+v", now, had)
+	}
+}
+
+// curvesOf is what this test reads of a panel.
+type curvesOf struct{ Checkpoints []float64 }
+
 // A watched run's points come as they are written; what changes otherwise is loaded anew.
 func TestStreamPoints(t *testing.T) {
 	folder := copied(t, "a")

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/berth-ml/berth/checkpoint/rundir"
-	"github.com/berth-ml/berth/cmd/trainer/ui/curves"
 )
 
 // mostLog is how many bytes of a log are sent at once: of a longer one, the end.
@@ -95,7 +94,7 @@ func (t *tail) more() (e logEvent, ok bool) {
 		return e, false
 	}
 	e.Run = t.run
-	f, err := curves.OpenPlain(filepath.Join(of.dir, rundir.LogName))
+	f, err := rundir.OpenPlain(filepath.Join(of.dir, rundir.LogName))
 	if err != nil { // there is none, or it is a link
 		e.Anew, ok = t.has || !t.begun, t.has || !t.begun
 		*t = tail{run: t.run, board: t.board, tick: t.tick, begun: true}
@@ -135,7 +134,7 @@ func (t *tail) more() (e logEvent, ok bool) {
 
 // older is the end of the log before this one: at most so many bytes of whole lines.
 func (t *tail) older(dir string, most int) string {
-	f, err := curves.OpenPlain(filepath.Join(dir, rundir.OlderLogName))
+	f, err := rundir.OpenPlain(filepath.Join(dir, rundir.OlderLogName))
 	if err != nil || most <= 0 {
 		return ""
 	}

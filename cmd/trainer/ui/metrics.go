@@ -32,8 +32,10 @@ func (s *Server) metrics(w http.ResponseWriter, r *http.Request) {
 	}
 	var text bytes.Buffer
 	p := exposition.Page{W: &text, Prefix: "berth_"}
-	jobs, runs := s.board.shown()
-	writeJobs(p, jobs, time.Now())
+	jobs, runs, told := s.board.shown()
+	if told { // zeros would say that the queue is empty
+		writeJobs(p, jobs, time.Now())
+	}
 	writeRuns(p, runs)
 	if now := s.memory.newestNow(); now != nil {
 		writeMemory(p, now)
@@ -42,8 +44,8 @@ func (s *Server) metrics(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(text.Bytes())
 }
 
-// shown are the jobs by number and the runs by folder, as the table has them.
-func (b *board) shown() (jobs []queued.Record, runs []overview.Record) {
+// shown are the jobs by number and the runs by folder, as the table has them. told is false where the jobs are not known.
+func (b *board) shown() (jobs []queued.Record, runs []overview.Record, told bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, k := range b.rows {
@@ -56,7 +58,7 @@ func (b *board) shown() (jobs []queued.Record, runs []overview.Record) {
 	}
 	slices.SortFunc(jobs, func(a, b queued.Record) int { return a.ID - b.ID })
 	slices.SortFunc(runs, func(a, b overview.Record) int { return strings.Compare(a.Run, b.Run) })
-	return jobs, runs
+	return jobs, runs, b.told
 }
 
 // newestNow is who has memory; nil where it is not known.

@@ -96,3 +96,22 @@ func TestMetrics(t *testing.T) {
 		t.Errorf("by another name: %d", status)
 	}
 }
+
+// TestMetricsOfUnknownJobs: while the queue has not answered, no numbers of jobs are told, as the table has no jobs. A queue without
+// jobs has zeros.
+func TestMetricsOfUnknownJobs(t *testing.T) {
+	for name, x := range map[string]struct {
+		list  []queued.Record
+		zeros bool
+	}{
+		"not known": {nil, false},
+		"none":      {[]queued.Record{}, true},
+	} {
+		c := serve(t, Options{Folder: copied(t, "r"), Jobs: func(context.Context) []queued.Record { return x.list }})
+		_, text, _ := c.do(t, c.request(t, "/metrics"))
+		checkText(t, text)
+		if zeros := strings.Contains(text, `berth_jobs{state="running"} 0`); zeros != x.zeros || !strings.Contains(text, `berth_runs{state="finished"} 1`) {
+			t.Errorf("%s: %s", name, text)
+		}
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/berth-ml/berth/checkpoint/rundir"
+	"github.com/berth-ml/berth/engine/osfile"
 )
 
 // A pipe in the place of a file of a run is not opened, or it would wait for its other end: that run says so, and others are shown.
@@ -39,8 +40,8 @@ func TestPipes(t *testing.T) {
 	}
 	for i, name := range files {
 		run := names[i+1]
-		own := i < len(ownFiles) && name != rundir.CheckpointsName
-		if got := states[run]; own != strings.HasPrefix(got, "unreadable"+name+" is a link or no plain file") || name == rundir.CheckpointsName && got != "" || !own && name != rundir.CheckpointsName && got != "finished" {
+		own := i < len(rundir.ReadFiles) && name != rundir.CheckpointsName
+		if got := states[run]; own != strings.HasPrefix(got, "unreadable"+filepath.Join(osfile.Real(folder), run, name)+": it is a link or no plain file") || name == rundir.CheckpointsName && got != "" || !own && name != rundir.CheckpointsName && got != "finished" {
 			t.Errorf("%s: %q", name, got)
 		}
 		if states[run] == "" { // it is no run

@@ -14,7 +14,6 @@ import (
 
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/cmd/trainer/internal/bounds"
-	"github.com/berth-ml/berth/cmd/trainer/ui/curves"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/jobs/queue"
 )
@@ -148,9 +147,9 @@ func (s *Server) starts(of *seen) bool {
 
 // configText is the config of a run: its file, or where that is gone that of its newest checkpoint.
 func configText(of *seen) ([]byte, error) {
-	f, err := curves.OpenPlain(filepath.Join(of.dir, rundir.ConfigName))
+	f, err := rundir.OpenPlain(filepath.Join(of.dir, rundir.ConfigName))
 	if err != nil {
-		if of.summary.Newest != nil && !errors.Is(err, curves.ErrLink) {
+		if of.summary.Newest != nil && !errors.Is(err, rundir.ErrNotPlain) {
 			return of.summary.Newest.Config, nil
 		}
 		return nil, fmt.Errorf("its config cannot be read: %w", err)

@@ -317,7 +317,7 @@ func (s *Server) curves(ctx context.Context, r *http.Request) (any, error) {
 		return nil, err
 	}
 	at, _ := h.Axis(q.Get("x"), of.summary.EpochSteps)
-	p := curvesPage{Unit: at.Unit, Curves: []lineJSON{}, Checkpoints: numbers{}, Boundaries: boundariesOf(h, at, span)}
+	p := curvesPage{Unit: at.Unit, Curves: []lineJSON{}, Checkpoints: savedAt(of, at), Boundaries: boundariesOf(h, at, span)}
 	for _, panel := range panelsOf(h.Names()) {
 		if panel.Name != q.Get("panel") {
 			continue
@@ -328,11 +328,16 @@ func (s *Server) curves(ctx context.Context, r *http.Request) (any, error) {
 			p.Curves = append(p.Curves, lineOf(curves.Name(c), x, y))
 		}
 	}
-	saved := of.summary.Saved
-	for _, step := range slices.Backward(saved[max(0, len(saved)-mostCheckpoints):]) {
-		p.Checkpoints = append(p.Checkpoints, at.At(float64(step)))
-	}
 	return p, nil
+}
+
+// savedAt are the places of a run's checkpoints on an axis, the newest first.
+func savedAt(of *seen, at curves.Axis) numbers {
+	places, saved := numbers{}, of.summary.Saved
+	for _, step := range slices.Backward(saved[max(0, len(saved)-mostCheckpoints):]) {
+		places = append(places, at.At(float64(step)))
+	}
+	return places
 }
 
 // compare answers GET /api/compare?run=ID&run=ID.
@@ -357,7 +362,7 @@ func (s *Server) compare(ctx context.Context, r *http.Request) (any, error) {
 		p.Runs = append(p.Runs, row{ID: of.id(), Run: &record})
 		list = append(list, of.summary)
 		h, err := s.library.read(ctx, of.dir)
-		if err != nil && !errors.Is(err, curves.ErrLink) {
+		if err != nil && !errors.Is(err, rundir.ErrNotPlain) {
 			return nil, err
 		}
 		names = append(names, h.Names()...)

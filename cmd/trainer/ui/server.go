@@ -16,10 +16,10 @@ import (
 	"time"
 
 	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/cmd/trainer/internal/access"
 	"github.com/berth-ml/berth/cmd/trainer/internal/bounds"
 	"github.com/berth-ml/berth/cmd/trainer/internal/queued"
-	"github.com/berth-ml/berth/cmd/trainer/ui/curves"
 	"github.com/berth-ml/berth/jobs/socket"
 )
 
@@ -27,7 +27,7 @@ import (
 type Options struct {
 	Folder string                                                    // that has the run folders; one that is not there yet has none
 	Host   string                                                    // the name that it listens at; "" if that is an address
-	Jobs   func(context.Context) []queued.Record                     // all jobs of the queue; nil: there are none
+	Jobs   func(context.Context) []queued.Record                     // all jobs of the queue, nil while they are not known; a nil function: there are none
 	Memory func(context.Context) (berth.Memory, error)               // who has the memory of devices; nil: it is not known. An error is shown
 	Plan   func(ctx context.Context, config []byte) (Picture, error) // draws the plan of a config, in bounds of its own; nil: none is drawn
 	Config func(ctx context.Context, job int) (string, error)        // the config of a job; nil: none is known
@@ -201,7 +201,7 @@ func problemOf(err error) *problem {
 		return refused(http.StatusServiceUnavailable, "reading takes long: what was read is kept, so try again")
 	case errors.Is(err, socket.ErrNoAnswer):
 		return refused(http.StatusServiceUnavailable, "%v", err)
-	case errors.Is(err, curves.ErrLink):
+	case errors.Is(err, rundir.ErrNotPlain):
 		return refused(http.StatusUnprocessableEntity, "%v", err)
 	case errors.Is(err, fs.ErrNotExist):
 		return refused(http.StatusNotFound, "a file of the run is not there any more: load the page again")

@@ -106,7 +106,7 @@ func TestVigil(t *testing.T) {
 func TestSilence(t *testing.T) {
 	t.Parallel()
 	for silent, by := range []int{1, 0, 0} {
-		r := judged(t, 3, 400*time.Millisecond, nil, func(c *Crew, over <-chan struct{}) {
+		r := judged(t, 3, 1500*time.Millisecond, nil, func(c *Crew, over <-chan struct{}) {
 			if c.Rank() == silent {
 				c.vigil.cancel() // it hangs
 			}

@@ -43,7 +43,7 @@ func readHistory(ctx context.Context, dir string) (*history, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, cli.Usagef("%s has no %s: name the folder of a run that has begun, such as runs/digits", dir, rundir.MetricsName)
-	case errors.Is(err, osfile.ErrNotFile):
+	case errors.Is(err, rundir.ErrNotPlain):
 		return nil, cli.Usage(err)
 	case err != nil:
 		return nil, err

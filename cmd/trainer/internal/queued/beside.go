@@ -14,6 +14,7 @@ import (
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/cmd/trainer/internal/overview"
 	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
+	"github.com/berth-ml/berth/engine/osfile"
 	"github.com/berth-ml/berth/jobs"
 	"github.com/berth-ml/berth/jobs/queue"
 	"github.com/berth-ml/berth/jobs/socket"
@@ -98,8 +99,22 @@ func Reserved(ctx context.Context, version string) runs.Reserved {
 				return v.ID
 			}
 		}
+		return TrainsIn(dir)
+	}
+}
+
+// TrainsIn is the job that a daemon trains in a run folder, by the files of both: a daemon that is stopped answers nobody. It is 0
+// where another process trains there, or none.
+func TrainsIn(dir string) int {
+	path, err := queuePath()
+	if err != nil {
 		return 0
 	}
+	trains, alive := osfile.LeftPid(rundir.CheckpointPath(dir))
+	if !alive || trains != queue.Holder(path) {
+		return 0
+	}
+	return rundir.LoggedJob(dir)
 }
 
 // TraceStep asks the daemon for the next step of a job's training: see [jobs.Daemon.TraceStep].
@@ -130,7 +145,7 @@ type Lister struct {
 // NewLister is a lister for a program of a version.
 func NewLister(version string) *Lister { return &Lister{version: version} }
 
-// List is what trainer jobs ls --json prints: all jobs, and none where there is no queue or it does not answer in a
+// List is what trainer jobs ls --json prints: all jobs, none where there is no queue, and nil where it does not answer in a
 // second. Where it did before, the jobs stay as they were then, and Where says that. Without a daemon it opens the queue's file only
 // if that has changed: a daemon that starts needs the file.
 func (l *Lister) List(ctx context.Context) []Record {

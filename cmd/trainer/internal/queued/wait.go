@@ -32,6 +32,8 @@ func await(ctx context.Context, d desk, id int, see func(*jobs.View) error) (*jo
 				return &v, seen
 			}
 			answered = time.Now()
+		case errors.Is(err, queue.ErrNoJob) && last.ID == id: // its number was no mistake
+			return nil, fmt.Errorf("job %d was removed (jobs rm) before its end was seen here: its run folder %s says what became of it", id, shortPath(last.Dir))
 		case !unanswered(err):
 			return nil, err
 		case time.Since(answered) > betweenDaemons:

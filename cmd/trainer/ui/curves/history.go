@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"math"
 	"os"
@@ -14,7 +13,6 @@ import (
 	"sync/atomic"
 
 	"github.com/berth-ml/berth/checkpoint/rundir"
-	"github.com/berth-ml/berth/engine/osfile"
 	"github.com/berth-ml/berth/internal/filecache"
 )
 
@@ -29,9 +27,6 @@ const (
 	largest    = 1e100   // a larger number cannot be drawn
 	mostPoints = 4 << 20 // of all curves of a history, 16 bytes each; beyond, the longest one is halved
 )
-
-// ErrLink is returned for a file of a run that is a link, or no file.
-var ErrLink = errors.New("it is a link or no plain file, which the page does not follow")
 
 // History is what a run has measured. Its methods are safe for concurrent use.
 type History struct {
@@ -62,13 +57,13 @@ func Open(dir string) *History {
 	return &History{dir: dir, most: mostPoints, curves: map[Name]*curve{}}
 }
 
-// Read reads what is new in metrics.jsonl, at first what the index does not have. A file that was replaced or cut is read anew. It is ErrLink where that is a
+// Read reads what is new in metrics.jsonl, at first what the index does not have. A file that was replaced or cut is read anew. It is rundir.ErrNotPlain where that is a
 // link, and no error where there is none: then nothing is measured yet. What was read before an error stays.
 func (h *History) Read(ctx context.Context) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	defer func() { h.held.Store(int64(h.points)) }()
-	f, err := OpenPlain(filepath.Join(h.dir, rundir.MetricsName))
+	f, err := rundir.OpenPlain(filepath.Join(h.dir, rundir.MetricsName))
 	if errors.Is(err, os.ErrNotExist) {
 		h.forget()
 		return nil
@@ -105,26 +100,6 @@ func (h *History) Read(ctx context.Context) error {
 		h.forget() // it was cut meanwhile
 	}
 	return err
-}
-
-// OpenPlain opens a file for reading, unless the path is a link.
-func OpenPlain(path string) (*os.File, error) {
-	f, err := osfile.Open(path, os.O_RDONLY)
-	if err != nil {
-		if st, unseen := os.Lstat(path); unseen == nil && !st.Mode().IsRegular() { // a link to nothing, too
-			return nil, fmt.Errorf("%s: %w", path, ErrLink)
-		}
-		return nil, err
-	}
-	opened, err := f.Stat()
-	named, unseen := os.Lstat(path)
-	if err = cmp.Or(err, unseen); err == nil && !os.SameFile(opened, named) { // named is the link, if it is one
-		err = fmt.Errorf("%s: %w", path, ErrLink)
-	}
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return f, nil
 }
 
 // goesOn reports whether a file begins with what was read.

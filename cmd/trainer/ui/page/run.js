@@ -262,6 +262,11 @@ export function runView(ids) {
     touched.forEach(paint);
   }
 
+  // mark shows the checkpoints that there are now.
+  function mark(places) {
+    for (const p of panels.values()) if (p.marks.checkpoints) { p.marks.checkpoints = places; paint(p); }
+  }
+
   let later = 0;
   // soon begins anew, once for many wishes.
   function soon() {
@@ -324,6 +329,8 @@ export function runView(ids) {
     event(name, v) {
       if (name === "points" && parts && !span && !loading) append(v.run, v.curves);
       else if (name === "points" || name === "anew") soon();
+      else if (name === "saved" && loading) again = true;
+      else if (name === "saved" && parts && !several) mark(v.checkpoints);
       else if (name === "log") log?.take(v);
     },
     end() { gone.abort(); trace?.end(); plan?.end(); clearTimeout(later); clearTimeout(due); clearInterval(clock); for (const p of panels.values()) p.chart.end(); document.title = "Berth"; },
