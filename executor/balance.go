@@ -48,7 +48,7 @@ type balancing struct {
 	fresh   Ticket    // the newest step that is not measured, since it is the first with its shares
 	late    []float64 // of a step, by replica: seconds from where the first one begins its passes
 	worked  []float64 // of a step, by replica: seconds of its passes
-	err     error // why shares do not change any more; nil: they may
+	err     error     // why shares do not change any more; nil: they may
 }
 
 // passMarks tell the tasks at the ends of a step's passes on a device.
