@@ -46,18 +46,17 @@ type balancing struct {
 	memory  []partition.Forecast // that covers the plans so far
 	moves   Moves
 	fresh   Ticket    // the newest step that is not measured, since it is the first with its shares
-	late    []float64 // of a step, by replica: seconds from where the first one begins its passes
-	worked  []float64 // of a step, by replica: seconds of its passes
+	devices []float64 // of a step, by device: seconds of its passes
+	passes  []float64 // of a step, by replica: the same
 	err     error     // why shares do not change any more; nil: they may
 }
 
-// passMarks tell the tasks at the ends of a step's passes on a device.
-type passMarks uint8
-
-const (
-	beginsPasses passMarks = 1 << iota
-	endsPasses
-)
+// work is launches of one executable in a step's passes, on one device: all do the same.
+type work struct {
+	device   int // index in Runtime.Devices
+	launches int
+	least    time.Duration // of the launches of the step that is being measured, the one that took least
+}
 
 // beginBalance readies balancing, if the program's replicas can take other shares.
 func (p *Program) beginBalance() error {
@@ -78,79 +77,78 @@ func (p *Program) beginBalance() error {
 			return err
 		}
 	}
-	var ids []device.ID
-	for _, d := range full.Devices() {
-		ids = append(ids, p.rt.Devices[d].ID())
-	}
-	p.opt.Balance.Clock.Begin(ids, 2*ahead)
 	p.balancing = &balancing{
 		Balance: *p.opt.Balance, Balancer: balance.New(shares), planned: planned, moves: Moves{First: shares, Now: shares}, memory: slices.Clone(full.Memory),
-		fresh: p.Next(), late: make([]float64, len(shares)), worked: make([]float64, len(shares)),
+		devices: make([]float64, len(p.rt.Devices)), passes: make([]float64, len(shares)),
 	}
+	p.watch()
 	return nil
 }
 
-// markPasses marks the tasks at the ends of the passes on each device.
-func (e *expansion) markPasses() {
-	last := map[int]*task{}
+// watch has the clock keep the launches of the steps to come. The first of these is not measured: it may load what it needs.
+func (p *Program) watch() {
+	b := p.balancing
+	b.fresh = p.Next()
+	most := 0
+	for _, e := range p.sizes {
+		e.findWork()
+		most = max(most, len(e.tasks))
+	}
+	var queues []device.Queue
+	for _, d := range p.opt.Full.Devices() {
+		queues = append(queues, p.rt.on[d].compute.Record().Queue)
+	}
+	b.Clock.Begin(queues, ahead*most)
+}
+
+// findWork finds the work of the passes.
+func (e *expansion) findWork() {
+	byExe := map[device.Executable]*work{}
 	for _, t := range e.tasks {
 		if !slices.ContainsFunc(t.kinds, schedule.Kind.OfMicrobatch) {
 			continue
 		}
-		if last[t.dev] == nil {
-			t.marks |= beginsPasses
+		if t.work = byExe[t.exe]; t.work == nil {
+			t.work = &work{device: t.dev}
+			byExe[t.exe] = t.work
+			e.work = append(e.work, t.work)
 		}
-		last[t.dev] = t
-	}
-	for _, t := range last {
-		t.marks |= endsPasses
+		t.work.launches++
 	}
 }
 
-// want asks for the times of a task at the ends of passes.
-func (b *balancing) want(f *flight, t *task, launch device.Event) {
-	if t.marks&beginsPasses != 0 {
-		b.Clock.Want(t.device, 2*f.slot(), launch)
-	}
-	if t.marks&endsPasses != 0 {
-		b.Clock.Want(t.device, 2*f.slot()+1, launch)
-	}
-}
-
-// measure takes the times of a step that has ended well. The first step with its shares may load what it
-// needs, an epoch's smaller last step has other ones, and so have steps from before a change. A replica works for as long as
-// that of its devices which works longest. What it waits for, such as sums of other replicas, says nothing of its speed.
+// measure takes the times of a step that has ended well. An epoch's smaller last step has other shares, and so have steps
+// from before a change. A replica works for as long as that of its devices which works longest. A launch counts as the
+// fastest of its kind in the step: the system may have stopped the others for a while. What a replica waits for, such as
+// sums of other replicas, says nothing of its speed.
 func (p *Program) measure(f *flight) {
 	b := p.balancing
 	if b == nil || f.ticket <= b.fresh || f.e.microbatches != p.opt.Full.Microbatches || !slices.Contains(p.sizes, f.e) {
 		return
 	}
-	var began time.Time
-	for _, t := range f.e.tasks {
-		if t.marks&beginsPasses != 0 {
-			if first := b.Clock.Ran(t.device, 2*f.slot()); began.IsZero() || first.Start.Before(began) {
-				began = first.Start
-			}
-		}
-	}
-	if began.IsZero() {
-		return // nobody tells the clock
-	}
-	for r := range b.late {
-		b.late[r], b.worked[r] = math.Inf(1), 0
+	for _, w := range f.e.work {
+		w.least = math.MaxInt64
 	}
 	for _, t := range f.e.tasks {
-		r := p.opt.Full.ReplicaOf(t.dev)
-		first := b.Clock.Ran(t.device, 2*f.slot())
-		if t.marks&beginsPasses != 0 {
-			b.late[r] = min(b.late[r], first.Start.Sub(began).Seconds())
+		if t.work == nil {
+			continue
 		}
-		if t.marks&endsPasses != 0 {
-			last := b.Clock.Ran(t.device, 2*f.slot()+1)
-			b.worked[r] = max(b.worked[r], (last.Worked - first.Worked + first.Took).Seconds())
+		took, ok := b.Clock.Took(t.events[f.slot()])
+		if !ok {
+			return // nobody tells the clock
 		}
+		t.work.least = min(t.work.least, took)
 	}
-	b.Took(b.late, b.worked)
+	clear(b.devices)
+	for _, w := range f.e.work {
+		b.devices[w.device] += float64(w.launches) * w.least.Seconds()
+	}
+	clear(b.passes)
+	for _, w := range f.e.work {
+		r := p.opt.Full.ReplicaOf(w.device)
+		b.passes[r] = max(b.passes[r], b.devices[w.device])
+	}
+	b.Took(b.passes)
 }
 
 // rebalance has the steps to come take other shares, if that is worth it. Steps under way go on as they
@@ -242,7 +240,7 @@ func (p *Program) moved(shares []int, full []bool, cost time.Duration) {
 	b := p.balancing
 	b.record(p.Next(), shares, full)
 	b.Take(cost)
-	b.fresh = p.Next()
+	p.watch()
 	for i := range b.memory {
 		b.memory[i].Cover(p.opt.Full.Memory[i])
 	}

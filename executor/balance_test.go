@@ -104,7 +104,7 @@ func TestNoMemoryForMore(t *testing.T) {
 // moves between host and devices meanwhile.
 func TestSlowDevicesTakeLess(t *testing.T) {
 	t.Parallel()
-	const delay = 20 * time.Millisecond
+	const delay = 5 * time.Millisecond
 	j := mlpJob(8) // with a constant for each microbatch
 	j.reduction, j.replicas = partition.ReduceTree, 2
 	var clock balance.Clock

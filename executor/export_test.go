@@ -45,6 +45,6 @@ func (p *Program) Measured(seconds []float64) {
 		took[r] = s * float64(p.balancing.Shares()[r])
 	}
 	for range 9 {
-		p.balancing.Took(make([]float64, len(took)), took)
+		p.balancing.Took(took)
 	}
 }

@@ -135,13 +135,13 @@ func (p *Program) load() (err error) {
 	if p.schedule, err = full.ScheduleOf(full.Microbatches); err != nil {
 		return err
 	}
-	if err := p.beginBalance(); err != nil {
-		return err
-	}
 	for _, l := range sizes {
 		if err := p.expand(l); err != nil {
 			return err
 		}
+	}
+	if err := p.beginBalance(); err != nil {
+		return err
 	}
 	p.holdFirst()
 	return nil

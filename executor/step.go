@@ -154,9 +154,6 @@ func (p *Program) queue(ctx context.Context, f *flight, t *task) error {
 	}
 	t.events[f.slot()] = done
 	err = m.Release(&t.lease, done)
-	if t.marks != 0 {
-		p.balancing.want(f, t, done)
-	}
 	if tell := p.rt.launched; tell != nil {
 		x := Launched{Event: done, Net: f.e.net, Step: f.ticket, Task: t.name, Kinds: t.kinds, Call: t.call}
 		if p.rt.reads && err == nil {

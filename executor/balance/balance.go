@@ -14,9 +14,12 @@ const (
 	mostRest = 64  // samples between two changes
 )
 
-// sample is the least time of the passes that are measured together, in seconds. A system stops threads for some
-// hundredths of a second where others compute: a single short step says little.
-const sample = 0.1
+// A sample is as many steps as have passes of so many seconds, or so many steps. A system stops threads for some hundredths of
+// a second where others compute: a single short step says little, and the fastest of many is undisturbed.
+const (
+	sampleSeconds = 0.1
+	sampleSteps   = 100
+)
 
 // evidence is what the share of time saved, times the samples taken, must reach.
 const evidence = 0.9
@@ -26,23 +29,18 @@ const evidence = 0.9
 type Balancer struct {
 	shares   []int             // microbatches of each replica in a full step
 	most     []int             // by replica: those for which it has memory, as far as is known
-	late     [][window]float64 // by replica: seconds, a ring of the newest samples. So with took
-	took     [][window]float64 // for a microbatch
+	took     [][window]float64 // by replica: seconds for a microbatch, a ring of the newest samples
 	samples  int               // with these shares; less than 0: those that are passed over first
 	pause    int               // samples that are passed over after proposals in vain, the next time
 	rest     int               // samples from the newest change to the next one, at least
 	longer   int               // rest after the next change
-	sums     []sums            // by replica: of the steps of the sample that is being taken
+	least    []float64         // by replica: seconds of its passes in the fastest step of the sample that is being taken
 	summed   int               // these steps
 	passed   float64           // seconds of their passes
-	delays   []float64         // by replica: the median of late. So with seconds of took
-	seconds  []float64
+	seconds  []float64         // by replica: the median of took
 	proposed []int
 	cost     time.Duration // of the newest change
 }
-
-// sums are seconds: how late a replica began, and how long its passes took.
-type sums struct{ late, passes float64 }
 
 // New makes a balancer of replicas that begin with so many microbatches each.
 func New(shares []int) *Balancer {
@@ -51,8 +49,8 @@ func New(shares []int) *Balancer {
 		all += s
 	}
 	return &Balancer{
-		shares: slices.Clone(shares), most: slices.Repeat([]int{all}, n), late: make([][window]float64, n), took: make([][window]float64, n),
-		sums: make([]sums, n), delays: make([]float64, n), seconds: make([]float64, n), proposed: make([]int, n), pause: leastPause,
+		shares: slices.Clone(shares), most: slices.Repeat([]int{all}, n), took: make([][window]float64, n),
+		least: make([]float64, n), seconds: make([]float64, n), proposed: make([]int, n), pause: leastPause,
 	}
 }
 
@@ -63,23 +61,20 @@ func (b *Balancer) Shares() []int { return b.shares }
 // Propose overwrites them.
 func (b *Balancer) Seconds() []float64 { return b.seconds }
 
-// Took tells how long the replicas worked on their passes of a full step with the present shares, and how much later
-// than the first of them each began, in seconds.
-func (b *Balancer) Took(late, passes []float64) {
-	longest := 0.0
-	for r := range passes {
-		b.sums[r].late += late[r]
-		b.sums[r].passes += passes[r]
-		longest = max(longest, late[r]+passes[r])
+// Took tells how long the replicas worked on their passes of a full step with the present shares, in seconds.
+func (b *Balancer) Took(passes []float64) {
+	for r, x := range passes {
+		if b.summed == 0 || x < b.least[r] {
+			b.least[r] = x
+		}
 	}
 	b.summed++
-	if b.passed += longest; b.passed < sample {
+	if b.passed += slices.Max(passes); b.passed < sampleSeconds && b.summed < sampleSteps {
 		return
 	}
-	for r, x := range b.sums {
-		if n := float64(b.summed); b.samples >= 0 {
-			b.late[r][b.samples%window] = x.late / n
-			b.took[r][b.samples%window] = x.passes / (n * float64(b.shares[r]))
+	for r, x := range b.least {
+		if b.samples >= 0 {
+			b.took[r][b.samples%window] = x / float64(b.shares[r])
 		}
 	}
 	b.samples++
@@ -87,10 +82,7 @@ func (b *Balancer) Took(late, passes []float64) {
 }
 
 // anew begins another sample.
-func (b *Balancer) anew() {
-	clear(b.sums)
-	b.summed, b.passed = 0, 0
-}
+func (b *Balancer) anew() { b.summed, b.passed = 0, 0 }
 
 // Propose gives shares that end a step's passes sooner, if there are any. They are valid until the next
 // call of a method. The caller then calls Take, or Refuse.
@@ -100,7 +92,7 @@ func (b *Balancer) Propose() (shares []int, ok bool) {
 		return nil, false
 	}
 	for r := range b.took {
-		b.delays[r], b.seconds[r] = median(b.late[r], n), median(b.took[r], n)
+		b.seconds[r] = median(b.took[r], n)
 	}
 	b.assign()
 	now, then := b.passes(b.shares), b.passes(b.proposed)
@@ -120,7 +112,7 @@ func (b *Balancer) passes(shares []int) (longest float64) {
 
 // ends is when a replica would have ended so many microbatches.
 func (b *Balancer) ends(replica, microbatches int) float64 {
-	return b.delays[replica] + float64(microbatches)*b.seconds[replica]
+	return float64(microbatches) * b.seconds[replica]
 }
 
 // median is that of the first n times.

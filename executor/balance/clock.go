@@ -1,6 +1,7 @@
 package balance
 
 import (
+	"sort"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -8,83 +9,63 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 )
 
-// Clock takes how long devices work between launches that somebody wants to know of. The streams of devices tell it of each
-// operation as it ends, which may be before anybody could ask for that one: so it keeps the newest of each
-// device. It is safe for concurrent use, and allocates nothing after Begin. The zero value takes nothing.
+// Clock keeps how long the newest launches of devices worked. The streams of devices tell it of each operation as it
+// ends. It is safe for concurrent use, and allocates nothing after Begin. The zero value keeps nothing.
 type Clock struct {
-	on      atomic.Bool
-	mu      sync.Mutex
-	devices map[device.ID]*launches
+	on     atomic.Bool
+	mu     sync.Mutex
+	queues map[device.Queue]*launches
 }
 
-// launches are those of a device, which end in the order in which they are queued.
+// launches are the newest ones of a queue, which end in the order of their numbers.
 type launches struct {
-	worked time.Duration // of all that have ended
-	newest mark          // that has ended
-	wanted []mark
+	ring []launch // the n-th at n modulo its length
+	n    int      // that have ended
 }
 
-// mark is a launch that somebody wants to know of.
-type mark struct {
-	event device.Event
-	ran   Launch // zero until it has ended
+// launch is a launch that ended.
+type launch struct {
+	seq  uint64
+	took time.Duration
 }
 
-// Launch is a launch that ended.
-type Launch struct {
-	Start  time.Time     // later by the time that it waited half-way
-	Worked time.Duration // for which its device had worked when it ended: in launches, without their waits
-	Took   time.Duration // of that time, its own
-}
-
-// Begin takes so many launches at a time of each device from now on.
-func (c *Clock) Begin(ids []device.ID, marks int) {
+// Begin keeps so many launches of each of these queues from now on, and forgets all others.
+func (c *Clock) Begin(queues []device.Queue, launchesOfEach int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.devices = map[device.ID]*launches{}
-	for _, id := range ids {
-		c.devices[id] = &launches{wanted: make([]mark, marks)}
+	c.queues = map[device.Queue]*launches{}
+	for _, q := range queues {
+		c.queues[q] = &launches{ring: make([]launch, launchesOfEach)}
 	}
 	c.on.Store(true)
 }
 
 // Add is called by the streams of devices, for each operation.
 func (c *Clock) Add(s device.Span) {
-	if !c.on.Load() || s.Stream != device.ComputeStream {
+	if !c.on.Load() || s.Event.Queue == nil {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	l := c.devices[s.Device]
+	if l := c.queues[s.Event.Queue]; l != nil {
+		l.ring[l.n%len(l.ring)] = launch{s.Event.Seq, s.End.Sub(s.Start) - s.Waited}
+		l.n++
+	}
+}
+
+// Took is how long a launch worked, without its waits. It reports false for one that has not ended, or not lately.
+func (c *Clock) Took(e device.Event) (time.Duration, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l := c.queues[e.Queue]
 	if l == nil {
-		return
+		return 0, false
 	}
-	took := s.End.Sub(s.Start) - s.Waited
-	l.worked += took
-	l.newest = mark{s.Event, Launch{Start: s.Start.Add(s.Waited), Worked: l.worked, Took: took}}
-	for i := range l.wanted {
-		if m := &l.wanted[i]; m.event == s.Event {
-			*m = l.newest
-		}
+	kept := min(l.n, len(l.ring))
+	at := func(i int) *launch { return &l.ring[(l.n-kept+i)%len(l.ring)] }
+	i := sort.Search(kept, func(i int) bool { return at(i).seq >= e.Seq })
+	if i == kept || at(i).seq != e.Seq {
+		return 0, false
 	}
-}
-
-// Want asks for the newest launch of a device, as one of its marks. No other launch may have been queued
-// on the device since.
-func (c *Clock) Want(id device.ID, number int, launch device.Event) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	l := c.devices[id]
-	if m := &l.wanted[number]; l.newest.event == launch { // it has ended already
-		*m = l.newest
-	} else {
-		*m = mark{event: launch}
-	}
-}
-
-// Ran is a launch that was wanted; zero where it never ran.
-func (c *Clock) Ran(id device.ID, number int) Launch {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.devices[id].wanted[number].ran
+	return at(i).took, true
 }
