@@ -119,8 +119,7 @@ func (e *expansion) findWork() {
 
 // measure takes the times of a step that has ended well. An epoch's smaller last step has other shares, and so have steps
 // from before a change. A replica works for as long as that of its devices which works longest. A launch counts as the
-// fastest of its kind in the step: the system may have stopped the others for a while. What a replica waits for, such as
-// sums of other replicas, says nothing of its speed.
+// fastest of its kind in the step.
 func (p *Program) measure(f *flight) {
 	b := p.balancing
 	if b == nil || f.ticket <= b.fresh || f.e.microbatches != p.opt.Full.Microbatches || !slices.Contains(p.sizes, f.e) {

@@ -8,10 +8,10 @@ import (
 const (
 	leastPause, mostPause = window, 1 << 16
 
-	fewest   = 3   // samples that must be taken before any change
-	window   = 9   // newest samples that count
-	payoff   = 100 // steps within which a change must make up for the time that it takes
-	mostRest = 64  // samples between two changes
+	fewest   = 3    // samples that must be taken before any change
+	window   = 9    // newest samples that count
+	payoff   = 1000 // steps within which a change must make up for the time that it takes
+	mostRest = 64   // samples between two changes
 )
 
 // A sample is as many steps as have passes of so many seconds, or so many steps. A system stops threads for some hundredths of

@@ -6,17 +6,23 @@
 //
 // # The rule
 //
-// A replica begins the passes of a step some time after the first replica does, since it waits for new
-// weights, for example. Its time for a microbatch is the time that its passes work, divided by its microbatches. Their waits do
-// not count: a fast replica waits for the sums of a slow one, and would look as slow.
-// Both are medians over the newest nine samples. A sample is the mean of as many steps as take a tenth of a second, or of
-// one that takes longer. The best shares follow: each replica has one microbatch, and each further one goes to the replica
-// that would have ended it first. They are proposed once the share of time that they save, times the samples taken, reaches
-// [evidence]: 30% after three samples, or 10% after nine. What they save within a hundred steps must also make up for the time
-// that the newest change took.
+// A replica's time for a microbatch is the time that its passes work, divided by its microbatches. Their waits do not
+// count: a fast replica waits for the sums of a slow one, and would look as slow. It is the median over the newest nine
+// samples. A sample is the fastest of as many steps as work for a tenth of a second, or of a hundred that take less, or one that
+// takes longer. The best shares follow: each replica has one microbatch, and each further one goes to the replica that
+// would have ended it first. They are proposed once the share of time that they save, times the samples taken, reaches [evidence]:
+// 30% after three samples, or 10% after nine. What they save within a thousand steps must also make up for the time that the newest
+// change took.
 //
 // After a change, all is measured anew. After each further change, the next one must wait for more samples, up to [mostRest]:
-// on a machine on which others compute now and then, shares do not follow each disturbance.
+// where speeds change all the time, shares do not follow each change.
+//
+// # Why the fastest?
+//
+// Where others compute, the system stops threads for some hundredths of a second. Launches that take less often look a hundred
+// times as slow for it, now on one device, now on another one, and means and medians of them have shares flap. The fastest
+// launch was not stopped. A slow device is slow in each launch, and so in its fastest, too. One that stalls in some launches alone keeps
+// its share.
 //
 // # Why do shares change between steps, and not within one?
 //
