@@ -51,8 +51,8 @@ type balancing struct {
 	err     error     // why shares do not change any more; nil: they may
 }
 
-// work is launches of one executable in a step's passes, on one device: all do the same.
-type work struct {
+// passKind is the launches of one executable in a step's passes, on one device: all do the same.
+type passKind struct {
 	device   int // index in Runtime.Devices
 	launches int
 	least    time.Duration // of the launches of the step that is being measured, the one that took least
@@ -91,7 +91,7 @@ func (p *Program) watch() {
 	b.fresh = p.Next()
 	most := 0
 	for _, e := range p.sizes {
-		e.findWork()
+		e.findPasses()
 		most = max(most, len(e.tasks))
 	}
 	var queues []device.Queue
@@ -101,19 +101,19 @@ func (p *Program) watch() {
 	b.Clock.Begin(queues, ahead*most)
 }
 
-// findWork finds the work of the passes.
-func (e *expansion) findWork() {
-	byExe := map[device.Executable]*work{}
+// findPasses finds the kinds of launches of the passes.
+func (e *expansion) findPasses() {
+	byExe := map[device.Executable]*passKind{}
 	for _, t := range e.tasks {
 		if !slices.ContainsFunc(t.kinds, schedule.Kind.OfMicrobatch) {
 			continue
 		}
-		if t.work = byExe[t.exe]; t.work == nil {
-			t.work = &work{device: t.dev}
-			byExe[t.exe] = t.work
-			e.work = append(e.work, t.work)
+		if t.pass = byExe[t.exe]; t.pass == nil {
+			t.pass = &passKind{device: t.dev}
+			byExe[t.exe] = t.pass
+			e.kinds = append(e.kinds, t.pass)
 		}
-		t.work.launches++
+		t.pass.launches++
 	}
 }
 
@@ -125,27 +125,27 @@ func (p *Program) measure(f *flight) {
 	if b == nil || f.ticket <= b.fresh || f.e.microbatches != p.opt.Full.Microbatches || !slices.Contains(p.sizes, f.e) {
 		return
 	}
-	for _, w := range f.e.work {
-		w.least = math.MaxInt64
+	for _, k := range f.e.kinds {
+		k.least = math.MaxInt64
 	}
 	for _, t := range f.e.tasks {
-		if t.work == nil {
+		if t.pass == nil {
 			continue
 		}
 		took, ok := b.Clock.Took(t.events[f.slot()])
 		if !ok {
 			return // nobody tells the clock
 		}
-		t.work.least = min(t.work.least, took)
+		t.pass.least = min(t.pass.least, took)
 	}
 	clear(b.devices)
-	for _, w := range f.e.work {
-		b.devices[w.device] += float64(w.launches) * w.least.Seconds()
+	for _, k := range f.e.kinds {
+		b.devices[k.device] += float64(k.launches) * k.least.Seconds()
 	}
 	clear(b.passes)
-	for _, w := range f.e.work {
-		r := p.opt.Full.ReplicaOf(w.device)
-		b.passes[r] = max(b.passes[r], b.devices[w.device])
+	for _, k := range f.e.kinds {
+		r := p.opt.Full.ReplicaOf(k.device)
+		b.passes[r] = max(b.passes[r], b.devices[k.device])
 	}
 	b.Took(b.passes)
 }

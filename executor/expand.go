@@ -39,7 +39,7 @@ type task struct {
 	lease      residency.Lease
 	drops      []*residency.Tensor
 	events     [ahead]device.Event // of the last steps that ran it
-	work       *work               // of balancing; nil: it is no pass, or the shares stay
+	pass       *passKind           // of balancing; nil: it is no pass, or the shares stay
 }
 
 // stepSize is a size of steps.
@@ -68,7 +68,7 @@ type expansion struct {
 	exchange *partition.Exchange // nil: there is one process
 	stale    []*residency.Tensor // other ranks write them before this one does anything
 	rows     []Rows
-	work     []*work // of its passes, as balancing measures it
+	kinds    []*passKind // of passes, as balancing measures them
 }
 
 // feed is one input of one microbatch of an expansion: rows of a batch's field.
