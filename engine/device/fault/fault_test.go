@@ -185,6 +185,65 @@ func TestSlowOperations(t *testing.T) {
 	}
 }
 
+// A slow operation is work of its device: its span and the time for which its stream is busy tell of it. A device that is
+// given up meanwhile ends at once.
+func TestSlowOperationsAreWork(t *testing.T) {
+	spans := make(chan device.Span, 8)
+	devs, err := device.Open("null", device.OpenOptions{Count: 1, MemoryBytes: 1 << 20, OnSpan: func(s device.Span) { spans <- s }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, delays := 0, []time.Duration{0, 50 * time.Millisecond, time.Hour}
+	d := fault.Intercept(devs, func(o fault.Operation) (x fault.Outcome) {
+		if o.Op == fault.CopyIn {
+			x.Delay = delays[n]
+			n++
+		}
+		return x
+	})[0]
+	h, err := d.AllocHost(4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := d.NewStream("in")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := s.Alloc(shape.F32(1), device.Input)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := s.Busy()
+	for range 2 {
+		if err := s.CopyIn(b, h); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Record().Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if <-spans; s.Busy()-before < int64(delays[1]) {
+		t.Errorf("the stream was busy for %v", time.Duration(s.Busy()-before))
+	}
+	if x := <-spans; x.End.Sub(x.Start)-x.Waited < delays[1] {
+		t.Errorf("the span of the slow copy is %+v", x)
+	}
+	if err := s.CopyIn(b, h); err != nil {
+		t.Fatal(err)
+	}
+	for c, ok := d.Running(); !ok || c.What != "copy-in"; c, ok = d.Running() {
+		time.Sleep(time.Millisecond)
+	}
+	d.GiveUp(fault.ErrInjected)
+	if err := s.Record().Wait(t.Context()); !errors.Is(err, fault.ErrInjected) {
+		t.Error(err)
+	}
+	_ = s.Close()
+	if err := errors.Join(b.Free(), h.Free(), d.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
 // Devices that are opened again count on, and what was lost works.
 func TestAgain(t *testing.T) {
 	before := open(t, "null:1 copy-in 2 lost", "null:1 copy-in 4 fail", "null:1 copy-in 9 fail")
