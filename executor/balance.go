@@ -117,12 +117,12 @@ func (e *expansion) findPasses() {
 	}
 }
 
-// measure takes the times of a step that has ended well. An epoch's smaller last step has other shares, and so have steps
-// from before a change. A replica works for as long as that of its devices which works longest. A launch counts as the
+// measure takes the times of a full step that has ended well. In an epoch's smaller last step, the replica with the last
+// microbatch would look faster, and steps from before a change have other shares. A replica works for as long as that of its devices which works longest. A launch counts as the
 // fastest of its kind in the step.
 func (p *Program) measure(f *flight) {
 	b := p.balancing
-	if b == nil || f.ticket <= b.fresh || f.e.microbatches != p.opt.Full.Microbatches || !slices.Contains(p.sizes, f.e) {
+	if b == nil || f.ticket <= b.fresh || f.e.tail != nil || f.e.microbatches != p.opt.Full.Microbatches || !slices.Contains(p.sizes, f.e) {
 		return
 	}
 	for _, k := range f.e.kinds {
