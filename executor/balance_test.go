@@ -1,7 +1,11 @@
 package executor_test
 
 import (
+	"context"
+	"math/rand/v2"
 	"slices"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -107,39 +111,14 @@ func TestSlowDevicesTakeLess(t *testing.T) {
 	const delay = 5 * time.Millisecond
 	j := mlpJob(8) // with a constant for each microbatch
 	j.reduction, j.replicas = partition.ReduceTree, 2
-	var clock balance.Clock
-	devs, err := device.Open("cpu", device.OpenOptions{Count: 2, Threads: 2, MemoryBytes: 2 * memory, OnSpan: clock.Add})
-	if err != nil {
-		t.Fatal(err)
-	}
 	var slow atomic.Int32 // the device that is slow
 	slow.Store(1)
-	r := &rig{job: j, devs: faults.Intercept(devs, func(o faults.Operation) (x faults.Outcome) {
+	r := clocked(t, j, func(devs []device.Device, o faults.Operation) (x faults.Outcome) {
 		if o.Op == faults.Launch && o.Device == devs[slow.Load()].ID() {
 			x.Delay = delay
 		}
 		return x
-	})}
-	defer func() {
-		if err := r.close(); err != nil {
-			t.Error(err)
-		}
-	}()
-	o, err := j.options(r.devs, "1f1b")
-	if err != nil {
-		t.Fatal(err)
-	}
-	o.Balance = &executor.Balance{Clock: &clock}
-	if r.rt, err = executor.NewRuntime(r.devs, executor.RuntimeOptions{Tenant: residency.TenantOptions{Strict: true}}); err != nil {
-		t.Fatal(err)
-	}
-	if r.prog, err = r.rt.Load(o); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.prog.Init(t.Context(), first); err != nil {
-		t.Fatal(err)
-	}
-	r.rt.Residency.Seal()
+	}, nil)
 	steps := 0
 	until := func(what string, done func(m executor.Move) bool) executor.Move {
 		t.Helper()
@@ -164,7 +143,81 @@ func TestSlowDevicesTakeLess(t *testing.T) {
 	}
 	slow.Store(0)
 	until("that device has recovered, and the other one is slow", func(m executor.Move) bool { return m.To[1] == 7 })
-	if err := r.prog.Drain(short(t)); err != nil {
+}
+
+// Launches that take a hundred times as long now and then, on one device or the other, as those of threads that the system
+// stops, move nothing, and nor does the smaller last microbatch of an epoch, which one replica has.
+func TestDisturbancesMoveNothing(t *testing.T) {
+	t.Parallel()
+	j := mlpJob(8)
+	j.reduction, j.replicas, j.last = partition.ReduceTree, 2, 7*j.batch()/8+1
+	var mu sync.Mutex
+	random, launches := map[device.ID]*rand.Rand{"cpu:0": rand.New(rand.NewPCG(1, 2)), "cpu:1": rand.New(rand.NewPCG(3, 4))}, 0
+	r := clocked(t, j, nil, func(s *device.Span) {
+		mu.Lock()
+		defer mu.Unlock()
+		took := time.Millisecond
+		switch launches++; {
+		case strings.Contains(s.What, ".tail"):
+			took = time.Microsecond
+		case s.Stream == device.ComputeStream && random[s.Device].IntN(10) == 0:
+			took = 100 * time.Millisecond
+		}
+		s.End, s.Waited = s.Start.Add(took), 0
+	})
+	for i := range 20 {
+		for _, n := range r.epoch() {
+			step(t, r, r.prog, i, n)
+		}
+	}
+	moves, err := r.prog.Moves()
+	if err != nil || moves.Count > 0 || launches < 1000 {
+		t.Errorf("after %d launches: %+v, %v", launches, moves, err)
+	}
+}
+
+// clocked is a rig of two devices that share microbatches by speed. hook, if not nil, is asked before each operation, and change
+// changes each span before the clock is told.
+func clocked(t *testing.T, j job, hook func([]device.Device, faults.Operation) faults.Outcome, change func(*device.Span)) *rig {
+	t.Helper()
+	var clock balance.Clock
+	devs, err := device.Open("cpu", device.OpenOptions{Count: 2, Threads: 2, MemoryBytes: 2 * memory, OnSpan: func(s device.Span) {
+		if change != nil {
+			change(&s)
+		}
+		clock.Add(s)
+	}})
+	if err != nil {
 		t.Fatal(err)
 	}
+	r := &rig{job: j, devs: devs}
+	if hook != nil {
+		r.devs = faults.Intercept(devs, func(o faults.Operation) faults.Outcome { return hook(devs, o) })
+	}
+	t.Cleanup(func() {
+		if r.prog != nil {
+			if err := r.prog.Drain(context.Background()); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := r.close(); err != nil {
+			t.Error(err)
+		}
+	})
+	o, err := j.options(r.devs, "1f1b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Balance = &executor.Balance{Clock: &clock}
+	if r.rt, err = executor.NewRuntime(r.devs, executor.RuntimeOptions{Tenant: residency.TenantOptions{Strict: true}}); err != nil {
+		t.Fatal(err)
+	}
+	if r.prog, err = r.rt.Load(o); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.prog.Init(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	r.rt.Residency.Seal()
+	return r
 }

@@ -37,7 +37,7 @@ type Balancer struct {
 	least    []float64         // by replica: seconds of its passes in the fastest step of the sample that is being taken
 	summed   int               // these steps
 	passed   float64           // seconds of their passes
-	seconds  []float64         // by replica: the median of took
+	seconds  []float64         // by replica: the lower quartile of took
 	proposed []int
 	cost     time.Duration // of the newest change
 }
@@ -92,7 +92,7 @@ func (b *Balancer) Propose() (shares []int, ok bool) {
 		return nil, false
 	}
 	for r := range b.took {
-		b.seconds[r] = median(b.took[r], n)
+		b.seconds[r] = quartile(b.took[r], n)
 	}
 	b.assign()
 	now, then := b.passes(b.shares), b.passes(b.proposed)
@@ -115,10 +115,10 @@ func (b *Balancer) ends(replica, microbatches int) float64 {
 	return float64(microbatches) * b.seconds[replica]
 }
 
-// median is that of the first n times.
-func median(times [window]float64, n int) float64 {
+// quartile is the lower one of the first n times.
+func quartile(times [window]float64, n int) float64 {
 	slices.Sort(times[:n])
-	return times[n/2]
+	return times[n/4]
 }
 
 // assign proposes the best shares.

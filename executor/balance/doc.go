@@ -7,7 +7,7 @@
 // # The rule
 //
 // A replica's time for a microbatch is the time that its passes work, divided by its microbatches. Their waits do not
-// count: a fast replica waits for the sums of a slow one, and would look as slow. It is the median over the newest nine
+// count: a fast replica waits for the sums of a slow one, and would look as slow. It is the lower quartile of the newest nine
 // samples. A sample is the fastest of as many steps as work for a tenth of a second, or of a hundred that take less, or one that
 // takes longer. The best shares follow: each replica has one microbatch, and each further one goes to the replica that
 // would have ended it first. They are proposed once the share of time that they save, times the samples taken, reaches [evidence]:
