@@ -21,8 +21,10 @@ import (
 // plan counts on; without it, the whole device. The other keys, such as use, each, threads,
 // host_memory and timeout, are those of OpenDevices. [Run.Train] and the other calls wait
 // until the devices have the floor of the run's plan free in addition to those of the other calls:
-// of the calls that wait, the first one goes on first. ctx ends the waiting. A run has one
-// call at a time; a second one fails with ErrInUse. [Run.Suspend] gives the floor of a call to others for a while.
+// of the calls that wait, the first one goes on first. ctx ends the waiting. Train, Eval, Predict and Generate take turns with each
+// other where their floors do not fit together; a [Service] and a [Training] keep theirs, and are let in where each of those can
+// still have its turn. A run has one call at a time; a second one fails with ErrInUse. [Run.Suspend] gives the floor of a
+// call to others for a while.
 //
 // A device that is lost is lost for all runs that use it, and runs to be opened plan
 // with those that are left. A run goes on without it if devices.on_device_loss is

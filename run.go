@@ -79,7 +79,9 @@ func (r *Run) Tenant() string {
 
 // Train trains until the config's epochs or steps, MaxSteps or early stopping, and
 // returns the report. When ctx is cancelled it finishes the step, saves and
-// returns ErrStopped along with a report; before the first step, without one.
+// returns ErrStopped along with a report; before the first step, without one. On shared
+// [Devices] that lack the memory for all of them, trainings and evaluations take turns between steps; while it waits for its own,
+// ctx, SaveNow and MaxTime have their usual effect.
 // An observer's panic goes on once everything is closed; nothing more is saved.
 func (r *Run) Train(ctx context.Context, o TrainOptions) (*Report, error) {
 	if err := r.check(ctx); err != nil {
@@ -90,9 +92,9 @@ func (r *Run) Train(ctx context.Context, o TrainOptions) (*Report, error) {
 
 // Start opens a training whose steps the program takes: it copies the weights in, and takes no
 // step. On shared [Devices] it waits until the least memory that it needs (the plan's floor) is
-// free. Open trainings may hold that until they are closed; the end of ctx ends the waiting. A device
-// that is lost ends the training, whatever devices.on_device_loss says. The caller closes it; until then
-// every other call of the run fails with ErrInUse.
+// free, beside any one of the runs that take turns. Open trainings may hold that until they are closed; the end
+// of ctx ends the waiting. A device that is lost ends the training, whatever devices.on_device_loss says. The caller
+// closes it; until then every other call of the run fails with ErrInUse.
 func (r *Run) Start(ctx context.Context, o TrainOptions) (*Training, error) {
 	if err := r.check(ctx); err != nil {
 		return nil, err

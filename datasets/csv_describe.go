@@ -157,7 +157,7 @@ func DescribeTable(ctx context.Context, s Spec) (name string, list []columns.Des
 	if err != nil {
 		return "", nil, err
 	}
-	rows, err := k.readCells(ctx, fitted, k.from(finder), nil)
+	rows, err := k.readCells(ctx, fitted, k.from(finder), func(i int) { finder.Allow(fitted, i) })
 	if err != nil {
 		return "", nil, err
 	}

@@ -399,6 +399,9 @@ func (k *kindTable) readCells(ctx context.Context, f *columns.Fitted, from []int
 				cell, err = cellOf(i, f.Spelt(i, field))
 			}
 			if err != nil {
+				if allow == nil {
+					err = withOthers(err, row, f, i+1, from)
+				}
 				return k.cellError(row, j, f.Columns[i].Name, err)
 			}
 			if allow == nil && f.Unseen(i, cell) {
@@ -415,6 +418,21 @@ func (k *kindTable) readCells(ctx context.Context, f *columns.Fitted, from []int
 		err = k.changed()
 	}
 	return out, err
+}
+
+// withOthers adds to the error of a row the first faults of its columns from index i on, so that the row is mended at once.
+func withOthers(err error, row csvRow, f *columns.Fitted, i int, from []int) error {
+	const most = 4
+	for told := 1; i < len(from) && told < most; i++ {
+		if from[i] < 0 {
+			continue
+		}
+		if _, also := f.CellOfFile(i, row.Fields[from[i]]); also != nil {
+			err = fmt.Errorf("%w; column %q: %w", err, f.Columns[i].Name, also)
+			told++
+		}
+	}
+	return err
 }
 
 // cellError names the place of a field. The file may lack its column.

@@ -140,6 +140,7 @@ func TestKindInputs(t *testing.T) {
 	for text, says := range map[string]string{
 		"active,since,age\nyes,2024-05-06,41\n":               `lacks the column "plan" that the model was trained on; it has active, since, age; give the column, or train anew with data.columns: {plan: {missing: frequent}}, and the file may lack it`,
 		"active,since,plan,age\nyes,,gold,41\n":               "new.csv:2:5 (column \"since\"): the value is missing",
+		"active,since,plan,age\nyes,,gold,forty\n":            `"forty" is not a number: write a finite number, or nothing if it is missing; column "since": the value is missing, and no row that the model was trained on lacks it: write one`,
 		"active,since,plan,age\nyes,2024-13-06,gold,41\n":     "new.csv:2:5 (column \"since\"): \"2024-13-06\" is not a date",
 		"active,since,plan,age\nperhaps,2024-12-06,gold,41\n": "new.csv:2:1 (column \"active\"): \"perhaps\" is neither yes nor no",
 		"active,since,plan,age\nyes,2024-12-06,gold,forty\n":  "new.csv:2:21 (column \"age\"): \"forty\" is not a number",
@@ -202,7 +203,7 @@ func TestKindErrors(t *testing.T) {
 		"the label":            {people(50), ask(columns.Option{Name: "churn", Kind: columns.Category}), ErrSpec, `the column "churn" is the label, which data.columns does not describe: take it out of data.columns, or name another label with data.label`, "columns.churn", nil},
 		"left out":             {people(50), ask(columns.Option{Name: "id", Kind: columns.Category}), ErrSpec, `the column "id" is left out by data.ignore: take it out of data.ignore to use it, or out of data.columns`, "columns.id", []string{"id"}},
 		"not a number":         {people(50), ask(columns.Option{Name: "plan", Kind: columns.Number}), ErrFormat, `x.csv:2:31 (column "plan"): "gold" is not a number`, "path", nil},
-		"refused":              {people(50), ask(columns.Option{Name: "age", Missing: columns.FillRefuse}), ErrFormat, `(column "age"): the value is missing`, "path", nil},
+		"refused":              {people(50), ask(columns.Option{Name: "age", Missing: columns.FillRefuse}), ErrFormat, `(column "age"): the value is missing, and data.columns says missing: refuse: fill it in`, "path", nil},
 		"median of words":      {people(50), ask(columns.Option{Name: "plan", Kind: columns.Category, Missing: columns.FillMedian}), ErrSpec, "a category has no median", "columns.plan", nil},
 		"a star":               {"*,k\nred,x\nblue,y\n", columns.Options{}, ErrSpec, `a column is called "*"`, "columns.*", nil},
 		"long names":           {strings.Repeat("n", 300<<10) + ",k\nred,x\nblue,y\n", columns.Options{}, ErrMemory, "are too many for the run's config", "path", nil},
@@ -213,6 +214,15 @@ func TestKindErrors(t *testing.T) {
 		if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) || Blame(err) != c.blame {
 			t.Errorf("%s: %v (of %s), want %q", name, err, Blame(err), c.says)
 		}
+	}
+}
+
+// A description refuses a missing value for the same reason as training does.
+func TestDescribeRefusedMissing(t *testing.T) {
+	o := columns.Options{Columns: []columns.Option{{Name: "age", Missing: columns.FillRefuse}}}
+	_, _, err := DescribeTable(t.Context(), Spec{Source: "csv", Path: write(t, "x.csv", people(50)), Columns: o, Describe: true})
+	if !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), `(column "age"): the value is missing, and data.columns says missing: refuse: fill it in`) {
+		t.Error(err)
 	}
 }
 

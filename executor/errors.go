@@ -100,6 +100,30 @@ func (e *HangError) Unwrap() error { return device.ErrLost }
 // Happened says in one line which operation failed, where and why, and which task
 // of a step needed it.
 func Happened(err error) string {
+	if plain, ok := errors.AsType[*plainError](err); ok {
+		return plain.Error()
+	}
+	return happened(err, false)
+}
+
+// plainError is the failure of a device in words for those who see no tasks.
+type plainError struct{ error }
+
+// Plain is the failure of a device of a model that answers requests, in the words of Happened but for the names of tasks, which
+// nobody sees there. Other errors stay as they are.
+func Plain(err error) error {
+	_, already := errors.AsType[*plainError](err)
+	if _, lost := LostDevice(err); already || !lost {
+		return err
+	}
+	return &plainError{err}
+}
+
+func (e *plainError) Error() string { return happened(e.error, true) }
+func (e *plainError) Unwrap() error { return e.error }
+
+// happened is Happened, with plain without the names of tasks.
+func happened(err error, plain bool) string {
 	var hang *HangError
 	var op *device.OpError
 	var what, why string
@@ -115,9 +139,12 @@ func Happened(err error) string {
 	text := fmt.Sprintf("%s on %s", what, on)
 	var task *TaskError
 	if errors.As(err, &task) {
-		if task.Launched(on, what) {
+		switch launched := task.Launched(on, what); {
+		case launched && plain: // models that answer have no other
+			text = fmt.Sprintf("the forward pass on %s", on)
+		case launched:
 			text = fmt.Sprintf("%s on %s", task.Task, on)
-		} else {
+		case !plain:
 			text += fmt.Sprintf(" (for %s)", task.Task)
 		}
 	}

@@ -31,7 +31,7 @@ func NewGate() *Gate {
 }
 
 // ErrSuspended: the time or the context of work ended while it stood still.
-var ErrSuspended = errors.New("it was suspended")
+var ErrSuspended = errors.New("it stood still")
 
 // errClosedAgain is the cause that ends waiting for memory when Suspend is called meanwhile.
 var errClosedAgain = errors.New("suspended again")
@@ -124,32 +124,55 @@ func (g *Gate) Closed() bool {
 	return g.closed
 }
 
-// Pass goes through the gate: wait stands still until opens is closed, and take then gets the memory to
-// work with. If somebody suspends the work meanwhile, take's context ends, and all begins anew. While the
-// gate is open, wait is not called. An error of either ends it.
-func (g *Gate) Pass(ctx context.Context, wait func(opens <-chan struct{}) error, take func(context.Context) error) error {
+// Passage is how work goes through a gate.
+type Passage struct {
+	// Halt ends what must not go on while the work is suspended. Suspend returns after it. Nil: nothing does.
+	Halt func() error
+	// Stand stands still until opens is closed.
+	Stand func(opens <-chan struct{}) error
+	// Take gets the memory to work with. Its context ends if somebody suspends the work meanwhile: all begins anew then.
+	Take func(context.Context) error
+}
+
+// Pass goes through the gate. While that is open, only Take is called, as without a gate. An error of any ends it.
+func (g *Gate) Pass(ctx context.Context, p Passage) error {
+	if g == nil {
+		return p.Take(ctx)
+	}
 	for {
-		if opens := g.stand(); opens != nil {
-			if err := wait(opens); err != nil {
+		if opens := g.shut(); opens != nil {
+			if p.Halt != nil {
+				if err := p.Halt(); err != nil {
+					return err
+				}
+			}
+			g.stand()
+			if err := p.Stand(opens); err != nil {
 				return err
 			}
 		}
-		if err := g.through(ctx, take); !errors.Is(err, errClosedAgain) {
+		if err := g.through(ctx, p.Take); !errors.Is(err, errClosedAgain) {
 			return err
 		}
 	}
 }
 
-// stand tells that the work stands still, if somebody wants that. opens is nil if nobody does.
-func (g *Gate) stand() (opens <-chan struct{}) {
+// shut is closed once the gate opens; nil: it is open.
+func (g *Gate) shut() (opens <-chan struct{}) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !g.closed {
 		return nil
 	}
+	return g.opens
+}
+
+// stand tells that the work stands still.
+func (g *Gate) stand() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	g.stands = true
 	g.tell()
-	return g.opens
 }
 
 // through calls take within a context that ends when somebody suspends the work.

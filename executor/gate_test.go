@@ -18,14 +18,14 @@ func work(t *testing.T, g *Gate, stop <-chan struct{}, take func(context.Context
 	go func() {
 		defer leave()
 		for {
-			err := g.Pass(context.Background(), func(opens <-chan struct{}) error {
+			err := g.Pass(context.Background(), Passage{Take: take, Stand: func(opens <-chan struct{}) error {
 				select {
 				case <-opens:
 					return nil
 				case <-stop:
 					return ErrSuspended
 				}
-			}, take)
+			}})
 			if err != nil {
 				done <- err
 				return

@@ -53,6 +53,7 @@ func (p *Program) Step(ctx context.Context, b Batch) (Ticket, error) {
 			return 0, err
 		}
 	}
+	p.rt.rest.turn.step()
 	ticket := p.Next()
 	f := p.inflight.of(ticket)
 	if f.e != nil {
@@ -187,6 +188,7 @@ func (p *Program) Wait(ctx context.Context, t Ticket) error {
 	}
 	p.measure(f)
 	f.e = nil
+	p.rt.rest.turn.stepped()
 	return nil
 }
 

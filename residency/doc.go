@@ -79,8 +79,8 @@
 //
 // A training that begins reserves its floors, the memory of its largest launch on each device. Together
 // they never exceed a device, so that each training always has room for its next launch, however the others
-// go on. One whose floors do not fit waits in line. Reserving peaks would be simpler, and two trainings
-// would seldom run at the same time.
+// go on. Those whose floors do not fit together take turns, and what stays for good is let in beside any one of them: package
+// admission says how. Reserving peaks would be simpler, and two trainings would seldom run at the same time.
 //
 // # Why do tensors that several tenants read have an owner of their own?
 //

@@ -45,6 +45,7 @@ type Manager struct {
 	host    *hostmem.Memory
 	tenants []*Tenant             // that have not closed
 	names   map[string]bool       // of these, and of those that wait to join
+	left    chan struct{}         // closed, and set to nil, when a tenant leaves; nil while nobody waits for that
 	floors  *admission.Floors     // the memory that tenants have reserved
 	bases   map[string]*base      // that tenants have together, by what they are
 	room    sync.Mutex            // held while the file of host memory is resized; taken before mu

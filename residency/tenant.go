@@ -7,12 +7,16 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/device/host"
+	"github.com/berth-ml/berth/engine/hostfile"
 	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/internal/units"
+	"github.com/berth-ml/berth/residency/admission"
 	"github.com/berth-ml/berth/residency/ledger"
 )
 
@@ -41,17 +45,24 @@ type TenantOptions struct {
 	Passing []string
 	// HostBytes is the most bytes that the tenant's tensors take on the host at once if
 	// the tenant is alone. Join takes room on the disk for those that all tenants have
-	// beyond ManagerOptions.HostBytes, and fails with hostfile.ErrNoRoom if there is none.
+	// beyond ManagerOptions.HostBytes. If there is none, it fails with hostfile.ErrNoRoom. A tenant that takes turns waits
+	// until another one has closed, where one waits for its turn; so it does, too, where there is no such bound and the
+	// host's memory lacks these bytes.
 	HostBytes int64
 	// HeldBytes is the most bytes that calls of HoldHost have for the tenant at once. They
 	// are kept free for those calls, and their room in the file is taken by Join.
 	HeldBytes int64
 	// LargestBytes is the bytes of the largest tensor among them.
 	LargestBytes int64
+	// Turns is whether the tenant takes turns, as [admission] says: once it has had its turn, it calls Yield and Continue
+	// between two tasks where Due says so.
+	Turns bool
 	// AtOnce has Join fail with ErrOccupied where it would have to wait for the floors.
 	AtOnce bool
-	// Waiting is called by Join if it has to wait for the floors; nil for nobody.
+	// Waiting is called by Join, and by Continue after Suspend, if it has to wait for the floors; nil for nobody.
 	Waiting func()
+	// Yielded is called by Yield where it gives the floors away; nil for nobody.
+	Yielded func()
 	// OnRead is called when a call for a device, by index, has read a store or waited
 	// for another to read it; nil for nobody. It is called without the manager's lock.
 	OnRead func(device int, began, ended time.Time)
@@ -86,12 +97,13 @@ type Tenant struct {
 	gone    bool   // it has closed
 	beside  func() // ends the time in which its copies run beside what computes in this process; nil: it has not begun
 
-	suspended atomic.Bool // its floors are not reserved; written under the lock
+	suspended atomic.Bool                           // its floors are not reserved; written under the lock
+	reserved  atomic.Pointer[admission.Reservation] // of its floors, or waits for them; nil while Suspend has given it up, and for the owner of a base
 }
 
 // Join makes a tenant, and reserves its floors. While these and the floors of
-// other tenants exceed a device, it waits until some of them have closed: of several
-// calls that need memory of the same device, the first one goes first. It fails
+// other tenants exceed a device, it waits until some of them have closed, or give theirs away for a turn: [admission]
+// says in which order. It fails
 // with ErrBudget if a device has less than the floor, with ErrOccupied in place of
 // waiting with o.AtOnce, and with the cause of ctx if that ends.
 func (m *Manager) Join(ctx context.Context, o TenantOptions) (*Tenant, error) {
@@ -156,25 +168,78 @@ func (m *Manager) reserve(ctx context.Context, o TenantOptions) (*Tenant, error)
 	if o.AtOnce {
 		waits = func() { giveUp(ErrOccupied) }
 	}
-	b := m.claimBase(&o)
-	if err := m.floors.Reserve(ctx, o.Floors, b.floors(), waits); err != nil {
-		m.unclaimBase(b)
-		return nil, fmt.Errorf("%s waits for device memory: %w", title(o.Name), err)
+	tell := waits
+	if tell != nil {
+		tell = sync.OnceFunc(waits)
 	}
-	u, err := m.openTenant(o, b)
-	if err != nil {
-		m.floors.Release(o.Floors, b.floors())
-		return nil, err
+	for {
+		b := m.claimBase(&o)
+		r, err := m.floors.Reserve(ctx, o.claim(b), tell)
+		if err != nil {
+			m.unclaimBase(b)
+			return nil, fmt.Errorf("%s waits for device memory: %w", title(o.Name), err)
+		}
+		left, turns := m.nextLeave(), o.Turns && !o.AtOnce && m.yielded()
+		var u *Tenant
+		if turns && m.crowded(&o) {
+			m.unclaimBase(b)
+			err = hostfile.ErrNoRoom
+		} else if u, err = m.openTenant(o, r, b); err == nil {
+			return u, nil
+		}
+		m.floors.Release(r)
+		if !turns || !errors.Is(err, hostfile.ErrNoRoom) {
+			return nil, err
+		}
+		if tell != nil {
+			tell()
+		}
+		select {
+		case <-left:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%s waits for host memory: %w", title(o.Name), context.Cause(ctx))
+		}
 	}
-	return u, nil
+}
+
+// nextLeave is closed once a tenant leaves.
+func (m *Manager) nextLeave() <-chan struct{} {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.left == nil {
+		m.left = make(chan struct{})
+	}
+	return m.left
+}
+
+// yielded reports whether a tenant waits to go on: those that do have more on the host together than where each waited for
+// the end of the others.
+func (m *Manager) yielded() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.ContainsFunc(m.tenants, func(u *Tenant) bool { return u.suspended.Load() && u.reserved.Load() != nil })
+}
+
+// crowded reports whether the host lacks memory for what a tenant may have there. With a bound, the file tells.
+func (m *Manager) crowded(o *TenantOptions) bool {
+	if m.host.Bound() > 0 {
+		return false
+	}
+	free, err := host.Available()
+	return err == nil && o.HostBytes+o.HeldBytes > free
+}
+
+// claim is what a tenant with the base b reserves.
+func (o *TenantOptions) claim(b *base) admission.Claim {
+	return admission.Claim{Floors: o.Floors, Common: b.floors(), Turns: o.Turns}
 }
 
 // title names a tenant for people.
 func title(name string) string { return cmp.Or(name, "a tenant without a name") }
 
-// openTenant adds a tenant whose floors are reserved, and its base claimed; after an error it is not
+// openTenant adds a tenant whose floors are reserved as r, and its base claimed; after an error it is not
 // any more. Close waits for it, and so finds all streams.
-func (m *Manager) openTenant(o TenantOptions, b *base) (*Tenant, error) {
+func (m *Manager) openTenant(o TenantOptions, r *admission.Reservation, b *base) (*Tenant, error) {
 	m.mu.Lock()
 	if m.closed {
 		b.unclaim(m)
@@ -194,6 +259,7 @@ func (m *Manager) openTenant(o TenantOptions, b *base) (*Tenant, error) {
 		return nil, errors.Join(err, u.endStreams())
 	}
 	m.mu.Lock()
+	u.reserved.Store(r)
 	m.tenants = append(m.tenants, u)
 	m.show()
 	m.tighten()
@@ -470,9 +536,13 @@ func (m *Manager) leave(u *Tenant) {
 		m.devs[i].most.forget(&u.on[i])
 	}
 	m.show()
+	if m.left != nil {
+		close(m.left)
+		m.left = nil
+	}
 	delete(m.names, u.opt.Name)
-	if !u.suspended.Load() {
-		m.floors.Release(u.opt.Floors, u.base.floors())
+	if r := u.reserved.Swap(nil); r != nil {
+		m.floors.Release(r)
 	}
 }
 

@@ -35,7 +35,8 @@ type Saved struct {
 type Saver struct {
 	opt    NewOptions
 	state  *state
-	done   chan result // of the save under way; nil: none is
+	done   chan result   // of the save under way; nil: none is
+	ends   chan struct{} // closed once done has its result
 	stats  Stats
 	untidy bool // tidying failed once: not worth another attempt at every save
 }
@@ -85,9 +86,12 @@ func (s *Saver) Save(ctx, leisure context.Context, m checkpoint.Manifest) error 
 	src := &source{state: s.state, ctx: ctx, late: -1}
 	src.divide(s.opt.Ranks)
 	broken := src.queue()
-	done, tidy := make(chan result, 1), !s.untidy
-	s.done = done
-	go func() { done <- s.write(ctx, leisure, m, src, broken, start, tidy) }()
+	done, ends, tidy := make(chan result, 1), make(chan struct{}), !s.untidy
+	s.done, s.ends = done, ends
+	go func() {
+		done <- s.write(ctx, leisure, m, src, broken, start, tidy)
+		close(ends)
+	}()
 	var err error
 	if s.opt.Bound > 0 || broken != nil {
 		err = s.Await()
@@ -177,12 +181,15 @@ func (s *Saver) Free() {
 	}
 }
 
+// Ends is closed once the save under way has ended: Poll then tells how. It is nil while none is.
+func (s *Saver) Ends() <-chan struct{} { return s.ends }
+
 // Busy reports whether a save is under way.
 func (s *Saver) Busy() bool { return s.done != nil }
 
 // ended takes the result of a save in.
 func (s *Saver) ended(r result) error {
-	s.done = nil
+	s.done, s.ends = nil, nil
 	if r.err != nil {
 		return failed(r.saved.Step, r.err)
 	}

@@ -165,7 +165,7 @@ func (f *Fitted) Cell(i int, field []byte) (int32, error) {
 	field = bytes.TrimSpace(field)
 	if IsMissing(f.Missing, field) {
 		if !c.Optional {
-			return 0, &unfit{"the value is missing, and none may be: no row of the training part lacked it, or data.columns says missing: refuse", "fill it in, or train with missing: median or frequent for the column"}
+			return 0, &unfit{"the value is missing, and data.columns says missing: refuse", "fill it in, or train with missing: median or frequent for the column"}
 		}
 		return c.missing(), nil
 	}

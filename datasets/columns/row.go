@@ -44,12 +44,12 @@ func (f *Fitted) cellFor(i int, field []byte, verb, missing string) (int32, erro
 		return cell, err
 	}
 	c := &f.Columns[i]
-	advice := "the column needs a value in each row"
-	if !f.Lacks(field) {
-		advice = verb + c.example()
-		if c.Optional {
-			advice += ", or " + missing + " if it is missing"
-		}
+	if f.Lacks(field) {
+		return cell, errors.New("the value is missing, and no row that the model was trained on lacks it: " + verb + "one")
+	}
+	advice := verb + c.example()
+	if c.Optional {
+		advice += ", or " + missing + " if it is missing"
 	}
 	return cell, errors.New(wrong.what + ": " + advice)
 }

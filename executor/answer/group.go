@@ -50,7 +50,7 @@ func (g *group) failed(err error) error {
 	if id, lost := executor.LostDevice(err); lost {
 		g.Lost(id, err)
 	}
-	return err
+	return executor.Plain(err)
 }
 
 // add adds a model, with a program that has its weights.
@@ -127,7 +127,7 @@ func (g *group) inTurn(ctx context.Context, f func() error) error {
 	if e := g.gone.Load(); e != nil {
 		return *e
 	}
-	err := f()
+	err := executor.Plain(f())
 	g.note()
 	if id, lost := executor.LostDevice(err); lost {
 		g.Lost(id, err)
@@ -146,6 +146,7 @@ func (g *group) settled(ctx context.Context) error {
 
 // lose has the other groups go on without this one, after a loss of it. Without others, it is the loss of the service.
 func (g *group) lose(err error) {
+	err = executor.Plain(err)
 	g.losing.Lock()
 	defer g.losing.Unlock()
 	if g.left() || g.lost.Load() != nil {

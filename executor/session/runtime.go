@@ -27,16 +27,12 @@ func (s *Session) Runtime(ctx context.Context, devs []device.Device, dir string,
 			}
 		}
 	}()
-	err = s.held.gate.Pass(ctx, func(opens <-chan struct{}) error {
-		select {
-		case <-opens:
-			return nil
-		case <-ctx.Done():
-			return executor.EndedAtRest(ctx)
-		}
-	}, func(ctx context.Context) error {
-		rt, err = s.join(ctx, devs, dir, o)
-		return err
+	err = s.held.gate.Pass(ctx, executor.Passage{
+		Stand: func(opens <-chan struct{}) error { return executor.StandUntil(ctx, opens) },
+		Take: func(ctx context.Context) error {
+			rt, err = s.join(ctx, devs, dir, o)
+			return err
+		},
 	})
 	if err == nil {
 		rt.SetGate(s.held.gate)

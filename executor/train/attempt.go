@@ -64,6 +64,7 @@ type attempt struct {
 	warned  int            // the step at whose boundary the loss was far above that of guessing; 0: at none
 	refused []string       // warnings of segments that go on op by op
 	retried int            // copies that failed and were repeated
+	turns   bool           // it has given its memory to a run that takes turns with it
 	written int64          // bytes that this run had on a shared device that was lost
 
 	predicted *partition.Prediction // of a step; nil before the loop has ended well
@@ -220,7 +221,9 @@ func (a *attempt) openProgram(ctx context.Context) (err error) {
 		HostBytes: a.bound.Takes(a.session.Plan.Graph.Vars) - a.bound.Held(), // of saves
 		HeldBytes: a.session.Batches + a.bound.Held() + a.session.Images,
 		Floors:    a.session.Judge.Floors, Peaks: a.session.Judge.Peaks,
-		Waiting: func() { a.opt.Observer.note("waiting until other runs leave enough device memory") },
+		Turns:   !a.fetches, // who takes steps one by one decides when others go on
+		Waiting: func() { a.opt.Observer.note("waiting until other runs leave enough memory") },
+		Yielded: a.yielded,
 	}
 	if a.base != nil {
 		if o.Base, err = a.session.Base(a.base.SHA256, func(v *graph.Value) bool { return v.Tagged(graph.BaseTag) }); err != nil {
@@ -244,6 +247,14 @@ func (a *attempt) openProgram(ctx context.Context) (err error) {
 	a.load.Constant = a.constant
 	a.prog, err = a.rt.Load(a.load)
 	return err
+}
+
+// yielded tells once that the run takes turns.
+func (a *attempt) yielded() {
+	if !a.turns {
+		a.turns = true
+		a.opt.Observer.note("takes turns with other runs: the devices have no room for what they all need")
+	}
 }
 
 // patience is the longest that an operation may take once the run is to end. A

@@ -57,8 +57,10 @@ func (l *loop) run(ctx context.Context) (stopped bool, err error) {
 		return l.ends(work, err)
 	}
 	for !l.a.goal.reached(&l.a.at) {
-		if err := l.rest(ctx); err != nil && !errors.Is(err, executor.ErrSuspended) {
-			return false, err
+		if !l.stops(ctx) {
+			if err := l.rest(ctx); err != nil && !errors.Is(err, executor.ErrSuspended) {
+				return false, err
+			}
 		}
 		if l.stops(ctx) {
 			l.hurry()

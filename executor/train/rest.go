@@ -8,26 +8,23 @@ import (
 	"github.com/berth-ml/berth/executor"
 )
 
-// rest stands still while somebody has suspended the run: what is queued ends first, and a save under way.
-// It returns once the run has its memory again, and with executor.ErrSuspended once ctx ends, or no time
-// for a step is left.
+// rest stands still while somebody has suspended the run, or while others take their turn with its memory: what is queued
+// ends first, and before a suspension a save under way. It returns once the run has its memory again, and with
+// executor.ErrSuspended once ctx ends, or no time for a step is left.
 func (l *loop) rest(ctx context.Context) error {
 	if !l.a.rt.MustRest() {
 		return nil
 	}
-	if err := l.standStill(context.WithoutCancel(ctx)); err != nil {
-		return err
-	}
-	defer l.beginClock()
-	return l.a.rt.RestWith(ctx, l.asleep)
-}
-
-// standStill waits for what is queued, and for the save under way. The clock is stopped.
-func (l *loop) standStill(work context.Context) error {
-	if err := l.settle(work, 0); err != nil {
+	if err := l.settle(context.WithoutCancel(ctx), 0); err != nil {
 		return err
 	}
 	l.stopClock()
+	defer l.beginClock()
+	return l.a.rt.RestWith(ctx, l.endSave, l.asleep)
+}
+
+// endSave waits for the save under way, and gives its memory to others.
+func (l *loop) endSave() error {
 	err := l.a.saves.Await()
 	l.freeStaging()
 	return err
@@ -39,7 +36,8 @@ func (l *loop) freeStaging() {
 	l.reserved = false
 }
 
-// asleep waits until the run may go on, and saves meanwhile where somebody asks for that.
+// asleep waits until the run may go on, and saves meanwhile where somebody asks for that. A save goes on while others have
+// their turn, and ends before the run is suspended.
 func (l *loop) asleep(ctx context.Context, opens <-chan struct{}) error {
 	var over <-chan time.Time
 	if g := l.a.goal; g.maxTime > 0 {
@@ -51,6 +49,10 @@ func (l *loop) asleep(ctx context.Context, opens <-chan struct{}) error {
 		select {
 		case <-opens:
 			return nil
+		case <-l.a.saves.Ends():
+			if err := l.endSave(); err != nil {
+				return err
+			}
 		case <-ctx.Done():
 			return executor.EndedAtRest(ctx)
 		case <-over:
@@ -66,11 +68,14 @@ func (l *loop) asleep(ctx context.Context, opens <-chan struct{}) error {
 // saveAsked takes a checkpoint of where the run stands still, unless the newest one is of that. ok is false
 // once nobody can ask any more.
 func (l *loop) saveAsked(work context.Context, ok bool) error {
-	switch at := &l.a.at; {
-	case !ok:
+	if !ok {
 		l.saveNow = nil
 		return nil
-	case at.Saved == at.Step && at.Step > 0 && !l.replaced:
+	}
+	if err := l.endSave(); err != nil { // it may be of this step
+		return err
+	}
+	if at := &l.a.at; at.Saved == at.Step && at.Step > 0 && !l.replaced {
 		l.a.opt.Observer.note(fmt.Sprintf("step %d is saved already", at.Step))
 		return nil
 	}
@@ -78,6 +83,5 @@ func (l *loop) saveAsked(work context.Context, ok bool) error {
 	if err := l.save(work); err != nil {
 		return err
 	}
-	defer l.freeStaging()
-	return l.a.saves.Await()
+	return l.endSave()
 }

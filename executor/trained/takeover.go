@@ -53,6 +53,7 @@ func (t *Model) onWith(ctx context.Context, o residency.TenantOptions, f func(*e
 // onceWith runs f on a runtime of its own, with the memory that f needs, if that is
 // another than the plan's.
 func (t *Model) onceWith(ctx context.Context, o residency.TenantOptions, f func(*executor.Runtime) error) (err error) {
+	o.Turns = true
 	rt, err := t.runtime(ctx, o)
 	if err != nil {
 		return err

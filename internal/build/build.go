@@ -59,10 +59,11 @@ func Exact() string {
 	if !ok {
 		return ""
 	}
-	return exact(info)
+	return ExactOf(info)
 }
 
-func exact(info *debug.BuildInfo) string {
+// ExactOf is Exact of another build.
+func ExactOf(info *debug.BuildInfo) string {
 	for _, d := range info.Deps {
 		if r := d.Replace; d.Version == "" || d.Version == unknown || r != nil && (r.Version == "" || r.Version == unknown) {
 			return ""

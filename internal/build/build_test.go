@@ -81,7 +81,7 @@ func TestExact(t *testing.T) {
 		{with(built("example.org/x", "(devel)", clean...), &debug.Module{Path: Module, Version: "v1.2.3", Replace: &debug.Module{Path: "../berth"}}), ""},
 		{with(built("example.org/x", "(devel)", clean...), &debug.Module{Path: Module, Version: "(devel)"}), ""}, // of a workspace
 	} {
-		if got := exact(c.info); got != c.want {
+		if got := ExactOf(c.info); got != c.want {
 			t.Errorf("%d: %q, want %q", i, got, c.want)
 		}
 	}

@@ -141,7 +141,7 @@ func (f *serveFlags) run(c *cobra.Command, flags *trainedFlags, dir string) (err
 	}
 	defer func() { err = errors.Join(err, closeServer(s)) }()
 	if a, ok := l.Addr().(*net.TCPAddr); ok && !a.IP.IsLoopback() {
-		cli.Tell(c, c.ErrOrStderr(), fmt.Sprintf("other machines can connect to %v: nobody is asked for a password, and nothing is encrypted", l.Addr()))
+		o.Log(fmt.Sprintf("other machines can connect to %v: nobody is asked for a password, and nothing is encrypted", l.Addr()))
 	}
 	fmt.Fprintf(c.OutOrStdout(), "http://%v\n", l.Addr())
 	return f.listen(ctx, s, l)
@@ -191,7 +191,7 @@ func (f *serveFlags) options(c *cobra.Command, flags *trainedFlags, dir string) 
 	o = serve.OpenOptions{Service: f.service, Limits: f.limits, Follow: f.follow, Log: func(text string) {
 		lines.Lock()
 		defer lines.Unlock()
-		cli.Tell(c, c.ErrOrStderr(), text)
+		cli.Log(c, c.ErrOrStderr(), text)
 	}}
 	if o.Faults, err = flags.faults.parse(); err != nil {
 		return o, err
@@ -270,15 +270,15 @@ func (f *serveFlags) open(c *cobra.Command, weights *runs.WeightFlags, o serve.O
 	if err != nil {
 		return nil, byFault(err)
 	}
-	fmt.Fprintln(c.ErrOrStderr(), weights.UsedText(s.Used()))
+	o.Log(weights.UsedText(s.Used()))
 	if text := s.DevicesText(); text != "" {
-		fmt.Fprintln(c.ErrOrStderr(), text)
+		o.Log(text)
 	}
 	if parts := s.Parts(); len(parts) > 1 {
 		for _, p := range parts[1:] {
-			fmt.Fprintf(c.ErrOrStderr(), "adapter %s: %s\n", p.Adapter, weights.UsedText(p.Used))
+			o.Log(fmt.Sprintf("adapter %s: %s", p.Adapter, weights.UsedText(p.Used)))
 		}
-		fmt.Fprintf(c.ErrOrStderr(), "%s %s were copied there\n", serve.PartsText(parts), units.Bytes(s.Stats().WeightBytes))
+		o.Log(fmt.Sprintf("%s %s were copied there", serve.PartsText(parts), units.Bytes(s.Stats().WeightBytes)))
 	}
 	return s, nil
 }

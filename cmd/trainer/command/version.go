@@ -62,16 +62,20 @@ func versionText(info *debug.BuildInfo, isa string) string {
 	if info.Main.Path != "" && info.Main.Path != build.Module {
 		program = fmt.Sprintf("program\t%s %s\n", info.Main.Path, cmp.Or(info.Main.Version, "(devel)"))
 	}
-	revision := settings["vcs.revision"]
+	revision, jobs := settings["vcs.revision"], ""
+	changed := settings["vcs.modified"] == "true"
+	if (revision == "" || changed) && build.ExactOf(info) == "" { // no other build is known to compute the same
+		jobs = "jobs\tare all trained, also those that were trained before (docs/jobs.md)\n"
+	}
 	switch {
 	case revision == "":
 		revision = "unknown (built without version control)"
-	case settings["vcs.modified"] == "true":
+	case changed:
 		revision += " (modified)"
 	}
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "%sberth\t%s\nrevision\t%s\ngo\t%s\nplatform\t%s/%s\ncpu\t%s\n", program, version, revision, info.GoVersion, runtime.GOOS, runtime.GOARCH, isa)
+	fmt.Fprintf(w, "%sberth\t%s\nrevision\t%s\n%sgo\t%s\nplatform\t%s/%s\ncpu\t%s\n", program, version, revision, jobs, info.GoVersion, runtime.GOOS, runtime.GOARCH, isa)
 	w.Flush()
 	return b.String()
 }

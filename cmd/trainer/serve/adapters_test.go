@@ -252,7 +252,7 @@ func TestAdaptersOfTables(t *testing.T) {
 				failed++
 			}
 		}
-		c.until(t, fmt.Sprintf("device_failures_total %d", min(failed, 1)))
+		c.until(t, fmt.Sprintf("repairs_total %d", min(failed, 1)))
 	}
 	if failed != 1 {
 		t.Errorf("%d requests failed by one fault", failed)

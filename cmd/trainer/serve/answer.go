@@ -96,11 +96,11 @@ func (s *desk) samples(w *answering, r *http.Request, p *pass) (_ *call, in *ten
 	pictures := &pictureReader{info, p, s.costs.predict(size, most)}
 	switch {
 	case isFiles && info.Pictures == nil:
-		err = bad("", "the model takes no images: send JSON, with each sample %s", sampleText(info))
+		err = bad("", "the model takes no images: send JSON, with each sample %s", sampleText(info, c.top))
 	case isFiles:
 		in, err = pictures.readFiles(c.ctx, files)
 	default:
-		in, err = readSamples(c.ctx, inputs, info, s.limits.Samples, int(most), pictures)
+		in, err = readSamples(c.ctx, inputs, info, c.top, s.limits.Samples, int(most), pictures)
 	}
 	if err != nil {
 		return nil, nil, problemOf(c.ctx, err)

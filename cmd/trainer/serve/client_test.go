@@ -155,7 +155,7 @@ func TestRepeatedFailure(t *testing.T) {
 		longest = max(longest, n)
 	}
 	_, text, _ := c.do(t.Context(), http.MethodGet, "/metrics", "")
-	found := regexp.MustCompile(`device_failures_total (\d+)`).FindStringSubmatch(text)
+	found := regexp.MustCompile(`berth_serve_repairs_total (\d+)`).FindStringSubmatch(text)
 	if n, err := strconv.Atoi(found[1]); err != nil || n < 3 || n > 5 || longest < 1 { // after 0, 0.1, 0.3, 0.7 and 1.5 s
 		t.Errorf("%d repairs in 2 s, %v; to be tried again after %d s", n, err, longest)
 	}

@@ -215,6 +215,7 @@ func TestNewerWeightsAfterAFailedOperation(t *testing.T) {
 func TestRepairWithoutADeviceThatFails(t *testing.T) {
 	_, c, log := onTwo(t, table(t), -1, "cpu:0 launch 1 lost", "cpu:1 launch 1 lost", "cpu:1 compile 2 fail")
 	c.untilRepaired(t)
+	c.until(t, "device_failures_total 3")
 	if states := c.states(t); !reflect.DeepEqual(states, failed) || log("fail); going on without cpu:1, on cpu:0") != 1 || log("the model cannot be loaded") != 0 {
 		t.Errorf("%v", states)
 	}
@@ -229,14 +230,27 @@ func TestRepairWithoutADeviceThatFails(t *testing.T) {
 // A device one of whose operations failed answers again after POST /reload, and one that is lost does not.
 func TestReloadBringsADeviceBack(t *testing.T) {
 	for kind, want := range map[string]map[string]string{"fail": both, "lost": one} {
-		_, c, _ := onTwo(t, table(t), -1, "cpu:0 launch 1 slow", "cpu:1 launch 1 "+kind)
+		_, c, log := onTwo(t, table(t), -1, "cpu:0 launch 1 slow", "cpu:1 launch 1 "+kind)
 		c.lose(t, "cpu:1")
+		c.until(t, "device_failures_total 1", "repairs_total 0")
 		if state := c.states(t)["cpu:1"]; (state == "failed") != (kind == "fail") {
 			t.Errorf("%s: cpu:1 is %s", kind, state)
 		}
-		c.post(t, "/reload", "", &struct{}{})
-		if states := c.states(t); !reflect.DeepEqual(states, want) {
-			t.Errorf("%s: %v", kind, states)
+		var loaded struct {
+			Devices []struct{ Device, Status string }
+		}
+		c.post(t, "/reload", "", &loaded)
+		states := map[string]string{}
+		for _, d := range loaded.Devices {
+			states[d.Device] = d.Status
+		}
+		if !reflect.DeepEqual(states, want) || !reflect.DeepEqual(c.states(t), want) {
+			t.Errorf("%s: %v, and then %v", kind, states, c.states(t))
+		}
+		remedy := map[string]string{"fail": "cpu:1 answers again after POST /reload, or with the next newer checkpoint", "lost": "cpu:1 is lost: it answers again after a restart"}[kind]
+		back := map[string]int{"fail": 1}[kind]
+		if log(remedy) != 1 || log("2 copies of the weights answer at the same time, on the devices cpu:0; cpu:1") != back || log("s0.F") != 0 {
+			t.Errorf("%s: the log says otherwise", kind)
 		}
 	}
 }
@@ -351,7 +365,7 @@ func (c *client) untilRepaired(t *testing.T) {
 	t.Helper()
 	for began := time.Now(); ; time.Sleep(time.Millisecond) {
 		code, _, _ := c.do(t.Context(), http.MethodPost, "/predict", `{"inputs": [[120, 7], [120, 7], [120, 7], [120, 7]]}`)
-		if _, text, _ := c.do(t.Context(), http.MethodGet, "/metrics", ""); code == http.StatusOK && strings.Contains(text, "device_failures_total 1") {
+		if _, text, _ := c.do(t.Context(), http.MethodGet, "/metrics", ""); code == http.StatusOK && strings.Contains(text, "berth_serve_repairs_total 1\n") {
 			return
 		}
 		if time.Since(began) > time.Minute {

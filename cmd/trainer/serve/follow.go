@@ -222,7 +222,11 @@ func (f *follower) tellFailure(r *followed, asked bool) {
 	switch x := (failure{r.wanted, loss.Device}); {
 	case asked || x != r.heard:
 		r.heard = x
-		f.failure(r, fmt.Sprintf("checkpoint %d cannot be loaded: %v", r.wanted, r.why))
+		again := ""
+		if f.pause > 0 {
+			again = "; trying again" + in(f.pause)
+		}
+		f.failure(r, fmt.Sprintf("checkpoint %d cannot be loaded: %v%s", r.wanted, r.why, again))
 	case r.failed == r.wanted:
 		f.opt.Log(f.named(r, fmt.Sprintf("checkpoint %d is not tried again before POST /reload", r.wanted)))
 	}
@@ -318,6 +322,8 @@ type reloaded struct {
 	Changed bool       `json:"changed"` // other weights are in use now
 	Weights berth.Used `json:"weights"`
 
+	Devices []deviceState `json:"devices"` // as GET /healthz has them
+
 	Adapters map[string]berth.Used `json:"adapters,omitempty"` // by name
 	Error    string                `json:"error,omitempty"`    // why some adapters keep their weights, where others have changed
 }
@@ -335,7 +341,7 @@ func (f *follower) reload(w http.ResponseWriter, r *http.Request) error {
 		}
 		return unavailable(fmt.Sprintf("no other checkpoint could be loaded: %v", err))
 	}
-	answer := reloaded{Changed: changed, Weights: f.models.used(), Adapters: usedByAdapters(f.models.parts())}
+	answer := reloaded{Changed: changed, Weights: f.models.used(), Adapters: usedByAdapters(f.models.parts()), Devices: f.models.states()}
 	if err != nil {
 		answer.Error = err.Error()
 	}

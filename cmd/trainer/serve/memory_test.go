@@ -32,7 +32,7 @@ func TestMemoryOfRows(t *testing.T) {
 		const n = 100
 		body := "[" + strings.Repeat(x.row+",", n-1) + x.row + "]"
 		most := newCosts(info, 8, &l).samples(int64(len(body)), int64(strings.Count(body, ",")), &l)
-		in, err := readSamples(context.Background(), []byte(body), info, l.Samples, int(most), nil)
+		in, err := readSamples(context.Background(), []byte(body), info, 0, l.Samples, int(most), nil)
 		if err != nil {
 			t.Fatalf("%s: %v", x.row, err)
 		}

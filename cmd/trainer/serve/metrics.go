@@ -18,6 +18,7 @@ import (
 // metrics counts requests, and adds up what the services of all weights have done.
 type metrics struct {
 	repairs, reloads, failedReloads atomic.Int64
+	failedLoads                     atomic.Int64 // failures of devices while weights were loaded there
 	underWay                        atomic.Int64 // requests
 
 	mu       sync.Mutex
@@ -26,6 +27,7 @@ type metrics struct {
 	times    map[string]*histogram
 	live     []*berth.Service
 	ended    berth.ServiceStats // of those that are not live any more
+	failed   int64              // copies of the weights that those have lost
 }
 
 // answered are requests of a path that got a status.
@@ -78,7 +80,28 @@ func (c *metrics) end(s *berth.Service) {
 	defer c.mu.Unlock()
 	i := slices.Index(c.live, s)
 	c.live = slices.Delete(c.live, i, i+1)
-	add(&c.ended, s.Stats())
+	st := s.Stats()
+	add(&c.ended, st)
+	c.failed += failures(st)
+}
+
+// failures counts the copies of the weights that a service has lost. Each is lost once.
+func failures(st berth.ServiceStats) (n int64) {
+	for i := range st.Groups {
+		if st.Groups[i].Lost != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// deviceFailures counts the failures of devices so far.
+func (c *metrics) deviceFailures() int64 {
+	n := c.failed + c.failedLoads.Load()
+	for _, s := range c.live {
+		n += failures(s.Stats())
+	}
+	return n
 }
 
 // add adds up what services have done.
@@ -148,7 +171,7 @@ func (c *metrics) write(w io.Writer, parts []berth.ServicePart, devices []berth.
 	p.One("texts_under_way", exposition.Gauge, "Texts that are being generated.", float64(st.Texts))
 	p.One("queue_texts", exposition.Gauge, "Texts that wait to be generated.", float64(st.WaitingTexts))
 	p.One("memory_bytes", exposition.Gauge, "Bytes of memory that are taken for requests.", float64(memory))
-	p.One("memory_limit_bytes", exposition.Gauge, "Bytes of memory that may be taken for requests.", float64(most))
+	p.One("memory_limit_bytes", exposition.Gauge, "Bytes of memory that may be taken for requests, beside that of connections.", float64(most))
 	p.One("samples_total", exposition.Counter, "Samples that were computed.", float64(st.Samples))
 	p.One("tokens_total", exposition.Counter, "Tokens that were generated.", float64(st.Tokens))
 	p.One("expired_total", exposition.Counter, "Requests that ended before all of their samples were in a batch.", float64(st.Expired))
@@ -156,7 +179,8 @@ func (c *metrics) write(w io.Writer, parts []berth.ServicePart, devices []berth.
 	p.One("weight_bytes_total", exposition.Counter, "Bytes of weights that were copied to the devices.", float64(st.WeightBytes))
 	p.One("reloads_total", exposition.Counter, "Newer checkpoints that were loaded.", float64(c.reloads.Load()))
 	p.One("failed_reloads_total", exposition.Counter, "Newer checkpoints that could not be loaded.", float64(c.failedReloads.Load()))
-	p.One("device_failures_total", exposition.Counter, "Failures of devices after which the model was loaded again.", float64(c.repairs.Load()))
+	p.One("device_failures_total", exposition.Counter, "Failures of devices: each that ended a copy of the weights, and each while weights were loaded.", float64(c.deviceFailures()))
+	p.One("repairs_total", exposition.Counter, "Times that the devices were opened anew and the model was loaded again, since none answered any more.", float64(c.repairs.Load()))
 	writeDevices(p, devices, st.Groups)
 	if len(parts) == 0 {
 		parts = []berth.ServicePart{{}}

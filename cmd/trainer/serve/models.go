@@ -22,6 +22,7 @@ type model struct {
 	trained *berth.Trained
 	service *berth.Service
 	users   sync.WaitGroup // requests; it is added to while the model is the newest only
+	lost    []device.ID    // whose failure was told; models.mu guards it
 }
 
 // models is the devices, and the weights that requests are answered with. Other weights
@@ -52,7 +53,7 @@ type models struct {
 	pause    time.Duration
 	repaired time.Time
 
-	told string // which devices answer; the holder of changes owns it
+	told string // which devices answer; "" once they are others without a load
 }
 
 // openModels opens the devices and loads the weights.
@@ -133,14 +134,22 @@ func (x *models) load(ctx context.Context, w choice, without ...device.ID) (*mod
 	}
 	t, err := open()
 	if err != nil {
-		return nil, err
+		return nil, x.failedLoad(err)
 	}
 	s, err := t.Serve(ctx, x.opt.Service)
 	if err != nil {
-		return nil, errors.Join(err, t.Close())
+		return nil, errors.Join(x.failedLoad(err), t.Close())
 	}
 	x.counted.begin(s)
 	return &model{trained: t, service: s}, nil
+}
+
+// failedLoad counts an error of loading that is the failure of a device.
+func (x *models) failedLoad(err error) error {
+	if _, lost := berth.LossOf(err); lost && !lacksMemory(err) {
+		x.counted.failedLoads.Add(1)
+	}
+	return err
 }
 
 // loadOnRest is load, and goes on without devices that are lost meanwhile, while others are left. On a device one of whose
@@ -167,8 +176,16 @@ func (x *models) loadOnRest(ctx context.Context, w choice, repairs bool) (*model
 		x.mu.Lock()
 		x.out[id] = err
 		x.mu.Unlock()
-		x.opt.Log(fmt.Sprintf("%s; going on without %s, on %s", loss.Cause, id, idsText(rest)))
+		x.opt.Log(fmt.Sprintf("%s; going on without %s, on %s; %s", loss.Cause, id, idsText(rest), comesBack(id, usable)))
 	}
+}
+
+// comesBack says when a device that has failed answers again; usable says that it is not lost.
+func comesBack(id device.ID, usable bool) string {
+	if usable {
+		return fmt.Sprintf("%s answers again after POST /reload, or with the next newer checkpoint", id)
+	}
+	return fmt.Sprintf("%s is lost: it answers again after a restart, or once all devices are opened anew", id)
 }
 
 // mostTries is how often weights are loaded on a device where that fails.
@@ -308,10 +325,33 @@ func (x *models) parts() []berth.ServicePart {
 
 // release ends a request's use of a model.
 func (x *models) release(m *model) {
-	for _, text := range m.service.Warnings() {
-		x.opt.Log(text)
+	if list := m.service.Warnings(); list != nil {
+		for _, text := range list {
+			x.opt.Log(text)
+		}
+		x.tellLost(m)
 	}
 	m.users.Done()
+}
+
+// tellLost says when devices answer again that the newest model has lost, each once. Where it has lost the last one, all are
+// opened anew.
+func (x *models) tellLost(m *model) {
+	var lines []string
+	x.mu.Lock()
+	usable := x.devices.Usable()
+	for _, g := range m.service.Stats().Groups {
+		for _, id := range g.Devices {
+			if x.newest == m && m.service.Err() == nil && g.Lost != nil && !slices.Contains(m.lost, id) {
+				m.lost, x.told = append(m.lost, id), ""
+				lines = append(lines, comesBack(id, slices.Contains(usable, id)))
+			}
+		}
+	}
+	x.mu.Unlock()
+	for _, text := range lines {
+		x.opt.Log(text)
+	}
 }
 
 // set makes m the newest model, nil for none, and gives the one before. broken is the
@@ -416,8 +456,14 @@ func (x *models) settle(asked bool) {
 		}
 	}
 	x.mu.Unlock()
-	if text := copiesText(x.copies()); text != "" && text != x.told {
+	text := copiesText(x.copies())
+	x.mu.Lock()
+	others := text != "" && text != x.told
+	if others {
 		x.told = text
+	}
+	x.mu.Unlock()
+	if others {
 		x.opt.Log(text)
 	}
 }
@@ -501,6 +547,9 @@ func (x *models) repair(m *model, cause error) {
 			x.counted.repairs.Add(1)
 			x.opt.Log("the model is loaded again")
 			x.settle(true)
+			return
+		}
+		if x.life.Err() != nil { // it ended the load
 			return
 		}
 		x.opt.Log(fmt.Sprintf("the model cannot be loaded: %v; trying again%s", err, in(x.pause)))

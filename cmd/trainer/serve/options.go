@@ -93,6 +93,16 @@ func (o OpenOptions) withDefaults() (OpenOptions, error) {
 	return o, nil
 }
 
+// configOf is the config of an adapter, and of the model for other names.
+func (o *OpenOptions) configOf(adapter string) *configs.Config {
+	for i := range o.Adapters {
+		if o.Adapters[i].Name == adapter {
+			return o.Adapters[i].Config
+		}
+	}
+	return o.Config
+}
+
 // standard gives a zero field its default.
 func standard[T comparable](field *T, value T) {
 	var zero T

@@ -21,8 +21,23 @@ func (s *desk) unknown(_ http.ResponseWriter, r *http.Request) error {
 	if s.texts {
 		generate = "POST /generate, "
 	}
+	if methods := s.methods(r.URL.Path); methods != nil {
+		return &problem{status: http.StatusMethodNotAllowed, Kind: kindPath, allow: strings.Join(methods, ", "),
+			Text: fmt.Sprintf("%s %s: send %s %s", short(r.Method), r.URL.Path, methods[0], r.URL.Path)}
+	}
 	return &problem{status: http.StatusNotFound, Kind: kindPath,
 		Text: fmt.Sprintf("%s %s: there is POST /predict, %sPOST /reload, GET /healthz, GET /metrics and GET /", short(r.Method), short(r.URL.Path), generate)}
+}
+
+// methods are those of a path; nil where there is no such path.
+func (s *desk) methods(path string) []string {
+	switch {
+	case path == "/predict", path == "/reload", path == "/generate" && s.texts:
+		return []string{http.MethodPost}
+	case path == "/healthz", path == "/metrics", path == "/":
+		return []string{http.MethodGet, http.MethodHead}
+	}
+	return nil
 }
 
 // healthz answers GET /healthz.
@@ -37,7 +52,7 @@ func (s *desk) healthz(w http.ResponseWriter, _ *http.Request) error {
 		s.models.check(m)
 		return unavailable(fmt.Sprintf("the device failed: %v", m.service.Err()))
 	}
-	answer := map[string]any{"status": "ok", "weights": s.models.used(), "devices": deviceStates(s.models.groups(), s.models.usable())}
+	answer := map[string]any{"status": "ok", "weights": s.models.used(), "devices": s.models.states()}
 	if list := usedByAdapters(s.models.parts()); list != nil {
 		answer["adapters"] = list
 	}
@@ -52,17 +67,18 @@ type deviceState struct {
 	Error  string `json:"error,omitempty"`
 }
 
-// deviceStates are those of all devices. Those that are not lost are usable.
-func deviceStates(list []berth.ServiceGroupStats, usable []device.ID) (states []deviceState) {
+// states are those of all devices.
+func (x *models) states() (states []deviceState) {
+	list, usable := x.groups(), x.usable()
 	for i := range list {
-		x := deviceState{Device: devicesText(&list[i]), Status: "ok"}
+		state := deviceState{Device: devicesText(&list[i]), Status: "ok"}
 		if err := list[i].Lost; err != nil {
-			x.Status, x.Error = "failed", err.Error()
+			state.Status, state.Error = "failed", err.Error()
 			if slices.ContainsFunc(list[i].Devices, func(id device.ID) bool { return !slices.Contains(usable, id) }) {
-				x.Status = "lost"
+				state.Status = "lost"
 			}
 		}
-		states = append(states, x)
+		states = append(states, state)
 	}
 	return states
 }
@@ -92,7 +108,7 @@ func (s *desk) describe(w http.ResponseWriter, r *http.Request) error {
 		key = "\"adapter\": NAME, "
 	}
 	fmt.Fprintf(&b, "POST /predict   {\"inputs\": [sample, ...], %s\"timeout_ms\": N}\n", key)
-	fmt.Fprintf(&b, "  A sample is %s.\n%s  An answer has %s.\n", sampleText(info), rowText(info.Columns), answerText(info))
+	fmt.Fprintf(&b, "  A sample is %s.\n%s  An answer has %s.\n", sampleText(info, c.top), rowText(info.Columns), answerText(info))
 	if info.Pictures != nil {
 		fmt.Fprintf(&b, "  An image may also be the whole body, or a part of a form (multipart/form-data). It has at most %s pixels.\n", units.Thousands(mostPixels))
 	}
@@ -105,9 +121,10 @@ func (s *desk) describe(w http.ResponseWriter, r *http.Request) error {
 			fmt.Fprintf(&b, "  In place of the prompt, {\"messages\": [{\"role\": \"user\", \"content\": TEXT}, ...]} asks for the answer to a conversation, by the chat template.\n")
 		}
 	}
-	fmt.Fprintf(&b, "POST /reload    loads a better or newer checkpoint, if there is one\nGET  /healthz   whether requests are answered, and with which weights\nGET  /metrics   numbers for Prometheus\n\n")
+	fmt.Fprintf(&b, "POST /reload    loads a better or newer checkpoint, if there is one; without one, devices answer again on which an operation failed\nGET  /healthz   whether requests are answered, and with which weights\nGET  /metrics   numbers for Prometheus\n\n")
 	fmt.Fprintf(&b, "A request has at most %s and %d samples%s; an answer takes at most %v.\n", units.Bytes(l.Body), l.Samples, texts, l.Time)
-	fmt.Fprintf(&b, "All requests together take at most %s of memory, and those of one client address at most %d%% of that.\n", units.Bytes(l.Memory), l.Share)
+	fmt.Fprintf(&b, "All requests together take at most %s of memory, and those of one client address at most %d%% of that; connections take at most %s beside it.\n",
+		units.Bytes(s.gate.all.memory), l.Share, units.Bytes(int64(s.gate.all.connections)*connectionBytes))
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	_, err = fmt.Fprint(w, printable(b.String()))
 	return gone(err)

@@ -31,6 +31,7 @@ const (
 // problem is why a request has no answer.
 type problem struct {
 	status int
+	allow  string // the methods that the path has, where it lacks the request's
 	retry  int    // seconds after which to try again; 0: the same request fails again
 	Kind   string `json:"kind"`
 	Where  string `json:"where,omitempty"` // the place in the request, such as inputs[3]
@@ -113,6 +114,9 @@ func (p *problem) write(w http.ResponseWriter) {
 	if p.status == statusGone {
 		w.WriteHeader(http.StatusServiceUnavailable) // nobody hears it
 		return
+	}
+	if p.allow != "" {
+		w.Header().Set("Allow", p.allow)
 	}
 	if p.retry > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(p.retry))

@@ -249,6 +249,7 @@ type call struct {
 	ctx     context.Context // ends with the client, or when the request's time is up
 	model   *model
 	service *berth.Service // of the model, or of its adapter that was asked for
+	top     int            // of the pixels of its samples: see pixelTop
 	end     func()
 }
 
@@ -302,7 +303,7 @@ func (s *desk) begin(r *http.Request, timeout *int64, named *string) (*call, err
 		defer end()
 		return nil, s.noAdapter(name)
 	}
-	return &call{ctx, m, service, end}, nil
+	return &call{ctx, m, service, pixelTop(s.models.opt.configOf(name).Data.Source), end}, nil
 }
 
 // noAdapter refuses the name of an adapter that there is not.

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/berth-ml/berth/datasets/columns"
 )
@@ -50,23 +52,72 @@ func (x *samples) row() error {
 	from := len(x.floats)
 	x.floats = append(x.floats, make([]float32, r.columns.Features())...)
 	cells := make([]int32, len(r.fields))
+	var wrong faults
 	for i, field := range r.fields {
 		c := &r.columns.Columns[i]
-		if field == nil && r.given[i] && !c.Optional {
-			x.key = c.Name
-			return bad(x.where(), "this is null: send a %s", c.Kind)
+		cell, err := r.columns.CellOfRow(i, field)
+		switch {
+		case err == nil:
+			cells[i] = cell
+		case field == nil && r.given[i]:
+			wrong.add(c.Name, fmt.Sprintf("this is null: send a %s", c.Kind))
+		case field == nil:
+			wrong.missing = append(wrong.missing, strconv.Quote(short(c.Name)))
+		default:
+			wrong.add(c.Name, err.Error())
 		}
-		if field == nil && !c.Optional {
-			return bad(x.where(), "%q is missing: send each of %s", short(c.Name), listed(r.required()))
-		}
-		var err error
-		if cells[i], err = r.columns.CellOfRow(i, field); err != nil {
-			x.key = c.Name
-			return bad(x.where(), "%v", err)
-		}
+	}
+	if wrong.some() {
+		x.key = wrong.key()
+		return bad(x.where(), "%s", wrong.text(r.required()))
 	}
 	r.columns.Expand(cells, x.floats[from:])
 	return nil
+}
+
+// faults are what is wrong in one row.
+type faults struct {
+	missing     []string // quoted columns without a value
+	names, says []string // of columns with a wrong value
+}
+
+func (f *faults) add(name, text string) {
+	f.names, f.says = append(f.names, name), append(f.says, text)
+}
+
+func (f *faults) some() bool { return f.missing != nil || f.names != nil }
+
+// key is the column whose value the row's place names; "" where the row lacks some.
+func (f *faults) key() string {
+	if f.missing != nil {
+		return ""
+	}
+	return f.names[0]
+}
+
+// text tells of columns without a value together, and of each other fault beside them. required are the columns that a row must
+// have.
+func (f *faults) text(required []string) string {
+	const most = 4
+	var list []string
+	switch len(f.missing) {
+	case 0:
+	case 1:
+		list = append(list, fmt.Sprintf("%s is missing: send each of %s", f.missing[0], listed(required)))
+	default:
+		list = append(list, fmt.Sprintf("%s are missing: send each of %s", listed(f.missing), listed(required)))
+	}
+	for i, text := range f.says {
+		if len(list) == most {
+			list = append(list, fmt.Sprintf("and %d more", len(f.says)-i))
+			break
+		}
+		if len(list) > 0 {
+			text = fmt.Sprintf("%q: %s", short(f.names[i]), text)
+		}
+		list = append(list, text)
+	}
+	return strings.Join(list, "; ")
 }
 
 // required counts the columns that a row must have.

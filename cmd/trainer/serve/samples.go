@@ -21,6 +21,7 @@ type samples struct {
 	scanner
 	info   *datasets.Info
 	most   int // samples
+	top    int // of a pixel in the files, by which pixels are divided; 0: numbers are no pixels
 	n      int
 	floats []float32
 	ids    []int32
@@ -32,11 +33,11 @@ type samples struct {
 
 // readSamples reads "inputs" of a request: a list of samples, at most most. The caller has
 // found memory for expected ones, and there are no more than these.
-func readSamples(ctx context.Context, inputs []byte, info *datasets.Info, most, expected int, pictures *pictureReader) (*tensor.Dense, error) {
-	x := &samples{scanner: scanner{b: inputs, field: "inputs"}, info: info, most: most, pictures: pictures}
+func readSamples(ctx context.Context, inputs []byte, info *datasets.Info, top, most, expected int, pictures *pictureReader) (*tensor.Dense, error) {
+	x := &samples{scanner: scanner{b: inputs, field: "inputs"}, info: info, top: top, most: most, pictures: pictures}
 	x.makeRoom(expected)
 	if len(inputs) == 0 {
-		return nil, bad("inputs", `it is missing: send {"inputs": [sample, …]}, where a sample is %s`, sampleText(info))
+		return nil, bad("inputs", `it is missing: send {"inputs": [sample, …]}, where a sample is %s`, sampleText(info, top))
 	}
 	err := x.list(func(i int) error {
 		if x.n = i + 1; x.n > most {
@@ -48,7 +49,7 @@ func readSamples(ctx context.Context, inputs []byte, info *datasets.Info, most, 
 		return nil, err
 	}
 	if x.n == 0 {
-		return nil, bad("inputs", "the list is empty: send samples, each %s", sampleText(info))
+		return nil, bad("inputs", "the list is empty: send samples, each %s", sampleText(info, top))
 	}
 	m := info.Inputs[0].Meta
 	dims := append([]int{x.n}, m.Shape...)
@@ -160,6 +161,9 @@ func (x *samples) elements(s shape.Shape) error {
 	}
 	return x.numbers(s, func(number []byte) error {
 		v, err := x.float(number)
+		if err == nil && x.top > 0 && !(v >= 0 && v <= 1) {
+			err = bad(x.where(), "%.40s is no pixel: send a number from 0 to 1, which is a pixel from 0 to %d divided by %d", number, x.top, x.top)
+		}
 		x.floats = append(x.floats, v)
 		return err
 	})
@@ -172,7 +176,7 @@ func (x *samples) sample(ctx context.Context) error {
 	}
 	m := x.info.Inputs[0].Meta
 	if x.first() == ']' {
-		return bad(x.where(), "it is empty: send %s", sampleText(x.info))
+		return bad(x.where(), "it is empty: send %s", sampleText(x.info, x.top))
 	}
 	switch c := x.next(); {
 	case c == '"' && x.info.Tokenizer != nil:
@@ -225,8 +229,19 @@ func (x *samples) text(ctx context.Context) error {
 	return nil
 }
 
-// sampleText words the samples that a model takes.
-func sampleText(info *datasets.Info) string {
+// pixelTop is the largest number that a source of images has for a pixel; 0 for other data. Samples are divided by it.
+func pixelTop(source string) int {
+	switch source {
+	case "digits":
+		return 16
+	case "mnist", "images":
+		return 255
+	}
+	return 0
+}
+
+// sampleText words the samples that a model takes; top is that of their pixels, 0 where they have none.
+func sampleText(info *datasets.Info, top int) string {
 	m := info.Inputs[0].Meta
 	dims := strings.Trim(strings.ReplaceAll(fmt.Sprint([]int(m.Shape)), " ", ", "), "[]")
 	switch {
@@ -247,11 +262,18 @@ func sampleText(info *datasets.Info) string {
 	case m.DType == shape.Int32:
 		return fmt.Sprintf("a list of %s ids from 0 to %d", dims, info.Tokens-1)
 	case info.Pictures != nil:
-		return fmt.Sprintf("the bytes of an image (PNG, JPEG, GIF or WebP) in base64, or a list of %d pixels from 0 to 1, or nested lists of shape [%s]", m.Elems(), dims)
+		return fmt.Sprintf("the bytes of an image (PNG, JPEG, GIF or WebP) in base64, or a list of %d %s, or nested lists of shape [%s]", m.Elems(), pixelText(top), dims)
+	case top > 0:
+		return fmt.Sprintf("a list of %d %s, or nested lists of shape [%s]", m.Elems(), pixelText(top), dims)
 	case m.Shape.Rank() > 1:
 		return fmt.Sprintf("a list of %d numbers, or nested lists of shape [%s]", m.Elems(), dims)
 	}
 	return fmt.Sprintf("a list of %d numbers", m.Elems())
+}
+
+// pixelText words the numbers of a sample whose pixels are divided by top.
+func pixelText(top int) string {
+	return fmt.Sprintf("pixels from 0 to 1 (those from 0 to %d, divided by %d)", top, top)
 }
 
 // answerText words the answers that a model gives.

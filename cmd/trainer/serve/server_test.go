@@ -240,6 +240,29 @@ func TestShapesOfSamples(t *testing.T) {
 	if code != http.StatusBadRequest || !strings.Contains(text, `"inputs[0][0][8]"`) {
 		t.Errorf("%d %s", code, text)
 	}
+	for _, pixel := range []string{"300", "-0.1", "1.01"} {
+		code, text, _ := c.do(t.Context(), http.MethodPost, "/predict", `{"inputs": [[`+pixel+flat[1:]+`]]}`)
+		if code != http.StatusBadRequest || !strings.Contains(text, `"where":"inputs[0][0]","message":"`+pixel+` is no pixel: send a number from 0 to 1, which is a pixel from 0 to 16 divided by 16"`) {
+			t.Errorf("%d %s", code, text)
+		}
+	}
+	_, text, _ = c.do(t.Context(), http.MethodGet, "/", "")
+	if !strings.Contains(text, "a list of 64 pixels from 0 to 1 (those from 0 to 16, divided by 16), or nested lists of shape [1, 8, 8]") ||
+		!strings.Contains(text, "devices answer again on which an operation failed") {
+		t.Errorf("GET /: %s", text)
+	}
+}
+
+// The memory of requests is one number in GET / and in the metrics.
+func TestMemoryIsOneNumber(t *testing.T) {
+	_, c := open(t, table(t), serve.OpenOptions{Limits: serve.Limits{Memory: 64 << 20}})
+	_, text, _ := c.do(t.Context(), http.MethodGet, "/", "")
+	if !strings.Contains(text, "All requests together take at most 56.0 MiB of memory, and those of one client address at most 50% of that; connections take at most 8.0 MiB beside it.\n") {
+		t.Error(text)
+	}
+	if _, text, _ := c.do(t.Context(), http.MethodGet, "/metrics", ""); !strings.Contains(text, "berth_serve_memory_limit_bytes 5.8720256e+07\n") {
+		t.Error(text)
+	}
 }
 
 // Texts of any length are answered as Trained.Predict answers lines, with the programs that
@@ -333,7 +356,10 @@ func TestMistakes(t *testing.T) {
 		{onTable, "POST /predict", `{"inputs": [[1,2]], "timeout_ms": "1"}`, 400, "input", "timeout_ms", "whole number from 1 to 5000"},
 		{onFew, "POST /predict", `{"inputs": [[1,2],[1,2]]}`, 413, "limit", "inputs", "2 samples and their answers take 32.9 KiB of memory, and a request may take 32.7 KiB: send at most 1 "},
 		{onTable, "POST /generate", `{"prompt": "a"}`, 404, "path", "", "does not continue texts"},
-		{onTable, "GET /predict", ``, 404, "path", "", "POST /predict"},
+		{onTable, "GET /predict", ``, 405, "path", "", "GET /predict: send POST /predict"},
+		{onTable, "GET /generate", ``, 404, "path", "", "there is POST /predict, POST /reload"},
+		{onText, "GET /generate", ``, 405, "path", "", "GET /generate: send POST /generate"},
+		{onText, "DELETE /", ``, 405, "path", "", "DELETE /: send GET /"},
 		{onTable, "GET /favicon.ico", ``, 404, "path", "", "there is POST /predict, POST /reload"},
 		{onText, "GET /favicon.ico", ``, 404, "path", "", "there is POST /predict, POST /generate, POST /reload"},
 		{onText, "POST /predict", `{"inputs": ["ten"]}`, 400, "input", "inputs[0]", "3 tokens, and the model reads 8"},
@@ -384,6 +410,23 @@ func TestMistakes(t *testing.T) {
 		if e := got.Error; err != nil || code != x.status || e.Kind != x.kind || e.Where != x.where || !strings.Contains(e.Message, x.inTheText) {
 			t.Errorf("%s %.60s: %d %s", x.request, x.body, code, text)
 		}
+	}
+}
+
+// A method that a path does not have is refused with those that it has.
+func TestMethods(t *testing.T) {
+	_, c := open(t, table(t), serve.OpenOptions{})
+	for _, x := range []struct{ method, path, allow string }{
+		{http.MethodGet, "/predict", "POST"}, {http.MethodPut, "/predict", "POST"}, {http.MethodGet, "/reload", "POST"},
+		{http.MethodPost, "/healthz", "GET, HEAD"}, {http.MethodPost, "/metrics", "GET, HEAD"}, {http.MethodPost, "/", "GET, HEAD"},
+	} {
+		code, text, header := c.do(t.Context(), x.method, x.path, "")
+		if code != http.StatusMethodNotAllowed || header.Get("Allow") != x.allow || !strings.Contains(text, `{"error":{"kind":"path"`) {
+			t.Errorf("%s %s: %d %v %s", x.method, x.path, code, header, text)
+		}
+	}
+	if code, _, header := c.do(t.Context(), http.MethodGet, "/nothing", ""); code != http.StatusNotFound || header.Get("Allow") != "" {
+		t.Errorf("a path that there is not: %d %v", code, header)
 	}
 }
 
@@ -528,7 +571,7 @@ func TestDeviceFailure(t *testing.T) {
 			answered++
 		}
 	}
-	c.until(t, "device_failures_total 2")
+	c.until(t, "repairs_total 2", "device_failures_total 2")
 	if failed < 2 || answered < 5 {
 		t.Errorf("%d requests failed, and %d were answered", failed, answered)
 	}

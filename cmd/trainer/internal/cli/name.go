@@ -5,6 +5,7 @@ import (
 	"io"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -54,4 +55,9 @@ func Named(root *cobra.Command, message string) string {
 // Tell prints a message of the program of c.
 func Tell(c *cobra.Command, w io.Writer, message string) {
 	fmt.Fprintf(w, "%s: %s\n", c.Root().Name(), columns.Printed(Named(c.Root(), message)))
+}
+
+// Log prints a line of the log of a server, which c runs: with the time, as the logs of jobs have it.
+func Log(c *cobra.Command, w io.Writer, message string) {
+	fmt.Fprintf(w, "%s %s\n", time.Now().Format(time.DateTime), columns.Printed(Named(c.Root(), message)))
 }
