@@ -117,12 +117,13 @@ func (e *expansion) findPasses() {
 	}
 }
 
-// measure takes the times of a full step that has ended well. In an epoch's smaller last step, the replica with the last
-// microbatch would look faster, and steps from before a change have other shares. A replica works for as long as that of its devices which works longest. A launch counts as the
-// fastest of its kind in the step.
+// measure takes the times of a full step that has ended well. In an epoch's smaller last step, the replica with
+// the last microbatch would look faster, and steps from before a change have other shares. A replica works for as
+// long as that of its devices which works longest. A launch counts as the fastest of its kind in the step.
 func (p *Program) measure(f *flight) {
 	b := p.balancing
-	if b == nil || f.ticket <= b.fresh || f.e.tail != nil || f.e.microbatches != p.opt.Full.Microbatches || !slices.Contains(p.sizes, f.e) {
+	full := b != nil && f.e.tail == nil && f.e.microbatches == p.opt.Full.Microbatches
+	if !full || f.ticket <= b.fresh || !slices.Contains(p.sizes, f.e) {
 		return
 	}
 	for _, k := range f.e.kinds {
@@ -158,9 +159,12 @@ func (p *Program) rebalance() bool {
 		return false
 	}
 	shares, ok := b.Propose()
+	if !ok {
+		return false
+	}
+	began := time.Now()
 	var full []bool
 	for ok {
-		began := time.Now()
 		plans, lacks, err := p.share(shares)
 		if err == nil && lacks >= 0 {
 			if full == nil {
@@ -178,7 +182,7 @@ func (p *Program) rebalance() bool {
 		}
 		return err == nil
 	}
-	if n := len(b.moves.Newest); full != nil && (n == 0 || b.moves.Newest[n-1].Changes()) { // it is recorded once
+	if n := len(b.moves.Newest); n == 0 || b.moves.Newest[n-1].Changes() { // it is recorded once
 		b.record(p.Next(), b.Shares(), full)
 	}
 	return false
@@ -240,8 +244,12 @@ func (p *Program) moved(shares []int, full []bool, cost time.Duration) {
 	b.record(p.Next(), shares, full)
 	b.Take(cost)
 	p.watch()
-	for i := range b.memory {
-		b.memory[i].Cover(p.opt.Full.Memory[i])
+	for _, x := range append([]*partition.Plan{p.opt.Full}, p.opt.Buckets...) {
+		for _, f := range x.Memory {
+			if i := slices.IndexFunc(b.memory, func(of partition.Forecast) bool { return of.Device == f.Device }); i >= 0 {
+				b.memory[i].Cover(f)
+			}
+		}
 	}
 }
 

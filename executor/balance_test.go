@@ -13,7 +13,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/berth-ml/berth/engine/device"
-	faults "github.com/berth-ml/berth/engine/device/fault"
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/balance"
 	"github.com/berth-ml/berth/partition"
@@ -104,56 +103,57 @@ func TestNoMemoryForMore(t *testing.T) {
 	}
 }
 
-// A slow device keeps one microbatch, which shows when it has recovered: then it gets as many as suit it. Only the batch
-// moves between host and devices meanwhile.
+// A slow device keeps one microbatch, which shows when it has recovered: then it gets as many as suit it. Only the
+// batch moves between host and devices meanwhile.
 func TestSlowDevicesTakeLess(t *testing.T) {
 	t.Parallel()
-	const delay = 5 * time.Millisecond
-	j := mlpJob(8) // with a constant for each microbatch
+	const usual, slow = time.Millisecond, 20 * time.Millisecond // what the clock is told, however busy the machine is
+	j := mlpJob(8)                                              // with a constant for each microbatch
 	j.reduction, j.replicas = partition.ReduceTree, 2
-	var slow atomic.Int32 // the device that is slow
-	slow.Store(1)
-	r := clocked(t, j, func(devs []device.Device, o faults.Operation) (x faults.Outcome) {
-		if o.Op == faults.Launch && o.Device == devs[slow.Load()].ID() {
-			x.Delay = delay
+	var lame atomic.Value // ID of the slow device
+	lame.Store(device.ID("cpu:1"))
+	r := clocked(t, j, func(s *device.Span) {
+		took := usual
+		if s.Device == lame.Load() {
+			took = slow
 		}
-		return x
-	}, nil)
-	steps := 0
-	until := func(what string, done func(m executor.Move) bool) executor.Move {
-		t.Helper()
-		for range 100 {
-			step(t, r, r.prog, steps, r.batch())
-			steps++
-			moves, err := r.prog.Moves()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if n := len(moves.Newest); n > 0 && done(moves.Newest[n-1]) {
-				return moves.Newest[n-1]
-			}
-		}
-		moves, _ := r.prog.Moves()
-		t.Fatalf("%s: the shares changed so: %+v", what, moves)
-		return executor.Move{}
-	}
-	m := until("a slow device", func(m executor.Move) bool { return m.To[1] == 1 })
-	if !slices.Equal(m.To, []int{7, 1}) || m.Seconds[1] < delay.Seconds() || m.Full[0] || m.Full[1] {
+		s.End, s.Waited = s.Start.Add(took), 0
+	})
+	m := until(t, r, 7, 1)
+	if m.Ticket > 10 || m.Seconds[1] < 19*m.Seconds[0] || m.Full[0] || m.Full[1] {
 		t.Errorf("with a slow device, the shares changed so: %+v", m)
 	}
-	slow.Store(0)
-	until("that device has recovered, and the other one is slow", func(m executor.Move) bool { return m.To[1] == 7 })
+	lame.Store(device.ID("cpu:0"))
+	until(t, r, 1, 7) // that device has recovered, and the other one is slow
 }
 
-// Launches that take a hundred times as long now and then, on one device or the other, as those of threads that the system
-// stops, move nothing, and nor does the smaller last microbatch of an epoch, which one replica has.
+// until takes steps until replicas have these shares, and gives the move to them.
+func until(t *testing.T, r *rig, shares ...int) executor.Move {
+	t.Helper()
+	var moves executor.Moves
+	for i := range 40 {
+		step(t, r, r.prog, i, r.batch())
+		var err error
+		if moves, err = r.prog.Moves(); err != nil {
+			t.Fatal(err)
+		}
+		if slices.Equal(moves.Now, shares) {
+			return moves.Newest[len(moves.Newest)-1]
+		}
+	}
+	t.Fatalf("the shares changed so: %+v", moves)
+	return executor.Move{}
+}
+
+// Launches that take a hundred times as long now and then, on one device or the other, as those of threads that the
+// system stops, move nothing. Nor does the smaller last microbatch of an epoch, which one replica has.
 func TestDisturbancesMoveNothing(t *testing.T) {
 	t.Parallel()
 	j := mlpJob(8)
 	j.reduction, j.replicas, j.last = partition.ReduceTree, 2, 7*j.batch()/8+1
 	var mu sync.Mutex
-	random, launches := map[device.ID]*rand.Rand{"cpu:0": rand.New(rand.NewPCG(1, 2)), "cpu:1": rand.New(rand.NewPCG(3, 4))}, 0
-	r := clocked(t, j, nil, func(s *device.Span) {
+	launches, random := 0, map[device.ID]*rand.Rand{"cpu:0": rand.New(rand.NewPCG(1, 2)), "cpu:1": rand.New(rand.NewPCG(3, 4))}
+	r := clocked(t, j, func(s *device.Span) {
 		mu.Lock()
 		defer mu.Unlock()
 		took := time.Millisecond
@@ -176,24 +176,18 @@ func TestDisturbancesMoveNothing(t *testing.T) {
 	}
 }
 
-// clocked is a rig of two devices that share microbatches by speed. hook, if not nil, is asked before each operation, and change
-// changes each span before the clock is told.
-func clocked(t *testing.T, j job, hook func([]device.Device, faults.Operation) faults.Outcome, change func(*device.Span)) *rig {
+// clocked is a rig of two devices that share microbatches by speed. change changes each span before the clock is told.
+func clocked(t *testing.T, j job, change func(*device.Span)) *rig {
 	t.Helper()
 	var clock balance.Clock
 	devs, err := device.Open("cpu", device.OpenOptions{Count: 2, Threads: 2, MemoryBytes: 2 * memory, OnSpan: func(s device.Span) {
-		if change != nil {
-			change(&s)
-		}
+		change(&s)
 		clock.Add(s)
 	}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := &rig{job: j, devs: devs}
-	if hook != nil {
-		r.devs = faults.Intercept(devs, func(o faults.Operation) faults.Outcome { return hook(devs, o) })
-	}
 	t.Cleanup(func() {
 		if r.prog != nil {
 			if err := r.prog.Drain(context.Background()); err != nil {

@@ -31,6 +31,7 @@ type Balancer struct {
 	most     []int             // by replica: those for which it has memory, as far as is known
 	took     [][window]float64 // by replica: seconds for a microbatch, a ring of the newest samples
 	samples  int               // with these shares; less than 0: those that are passed over first
+	news     bool              // a sample was taken since Propose last looked
 	pause    int               // samples that are passed over after proposals in vain, the next time
 	rest     int               // samples from the newest change to the next one, at least
 	longer   int               // rest after the next change
@@ -78,6 +79,7 @@ func (b *Balancer) Took(passes []float64) {
 		}
 	}
 	b.samples++
+	b.news = true
 	b.anew()
 }
 
@@ -85,8 +87,17 @@ func (b *Balancer) Took(passes []float64) {
 func (b *Balancer) anew() { b.summed, b.passed = 0, 0 }
 
 // Propose gives shares that end a step's passes sooner, if there are any. They are valid until the next
-// call of a method. The caller then calls Take, or Refuse.
+// call of a method. The caller then calls Take, or Refuse. Between two samples it looks at nothing.
 func (b *Balancer) Propose() (shares []int, ok bool) {
+	if !b.news {
+		return nil, false
+	}
+	b.news = false
+	return b.better()
+}
+
+// better is the shares that Propose gives, by the samples so far.
+func (b *Balancer) better() (shares []int, ok bool) {
 	n := min(b.samples, window)
 	if n < fewest || b.samples < b.rest {
 		return nil, false
@@ -152,7 +163,7 @@ func (b *Balancer) Take(cost time.Duration) {
 func (b *Balancer) Refuse(replica int) (shares []int, ok bool) {
 	if has := b.shares[replica]; b.proposed[replica] > has {
 		b.most[replica] = b.proposed[replica] - max(1, (b.proposed[replica]-has)/8) // exact for few, and soon there for many
-		if shares, ok = b.Propose(); ok {
+		if shares, ok = b.better(); ok {
 			return shares, true
 		}
 	}

@@ -80,11 +80,12 @@ func moveText(m *executor.Move, before []int, first int) string {
 			full = append(full, fmt.Sprint(replica))
 		}
 	}
-	text := fmt.Sprintf("from step %d on, replicas take %s microbatches of a step in place of %s", first+int(m.Ticket), numbers(m.To), numbers(before))
-	if !m.Changes() {
-		text = fmt.Sprintf("replicas keep %s microbatches of a step", numbers(m.To))
+	text := fmt.Sprintf("replicas keep %s microbatches of a step", numbers(m.To))
+	if m.Changes() {
+		text = fmt.Sprintf("from step %d on, replicas take %s microbatches of a step in place of %s",
+			first+int(m.Ticket), numbers(m.To), numbers(before))
 	}
-	text += ": for one they took " + strings.Join(times, " and ")
+	text += ": each microbatch took them " + strings.Join(times, " and ")
 	if len(full) > 0 {
 		text += "; no memory for more on replica " + strings.Join(full, " and ")
 	}
