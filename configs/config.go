@@ -285,6 +285,7 @@ type Partition struct {
 	Schedule  string            // gpipe, 1f1b, interleaved, zb-h1, or the text or path of a schedule: see Order
 	Replicas  int               // of the model; 0: 1
 	Shard     string            // ShardNone or ShardOptimizer; "": ShardNone
+	Rebalance string            // RebalanceAuto or RebalanceOff; "": RebalanceAuto
 	Recompute string            // none, cheap or block
 	Costs     string            // CostsAuto, CostsFlops or CostsMeasured
 	Plan      string            // PlanGiven or PlanAuto
@@ -318,6 +319,12 @@ const (
 const (
 	ShardNone      = "none"      // the first replica updates all parameters
 	ShardOptimizer = "optimizer" // each replica updates some
+)
+
+// The values of Partition.Rebalance.
+const (
+	RebalanceAuto = "auto" // replicas take microbatches by their measured speed
+	RebalanceOff  = "off"  // each keeps its share of the plan
 )
 
 // MaxThreads is the largest value of Devices.Threads.

@@ -82,6 +82,7 @@ func (c *Config) encode(keep func(*key) bool) ([]byte, error) {
 	full.Devices = c.Devices.WithDefaults()
 	full.Partition.Replicas = cmp.Or(c.Partition.Replicas, 1)
 	full.Partition.Shard = cmp.Or(c.Partition.Shard, ShardNone)
+	full.Partition.Rebalance = cmp.Or(c.Partition.Rebalance, RebalanceAuto)
 	full.Train.Reduction = cmp.Or(c.Train.Reduction, ReduceOrder)
 	root := rootSection.encode(&full, keep)
 	if err := checkText(root, c.Pos.File, ""); err != nil {

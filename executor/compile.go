@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -236,19 +237,22 @@ func (p *Program) keepUp(ctx context.Context) error {
 	for k, x := range ready {
 		p.exes[k] = x
 	}
-	if err := p.expandAnew(); err != nil {
+	if err := p.expandAnew(nil); err != nil {
 		return err
 	}
 	p.switched = p.Next()
 	return p.dropCalls(ready)
 }
 
-// expandAnew prepares the steps of each size again, with the executables that there are.
-func (p *Program) expandAnew() error {
+// expandAnew prepares the steps of each size again, with the executables that there are, and by other plans
+// in place of some.
+func (p *Program) expandAnew(plans map[*partition.Plan]*partition.Plan) error {
 	before := p.sizes
 	p.sizes, p.stop = nil, stop.When(nil)
 	for _, e := range before {
-		l, err := p.list(e.stepSize)
+		size := e.stepSize
+		size.full = cmp.Or(plans[size.full], size.full)
+		l, err := p.list(size)
 		if err == nil {
 			err = p.expand(l)
 		}

@@ -39,6 +39,7 @@ type task struct {
 	lease      residency.Lease
 	drops      []*residency.Tensor
 	events     [ahead]device.Event // of the last steps that ran it
+	pass       *passKind           // of balancing; nil: it is no pass, or the shares stay
 }
 
 // stepSize is a size of steps.
@@ -67,6 +68,7 @@ type expansion struct {
 	exchange *partition.Exchange // nil: there is one process
 	stale    []*residency.Tensor // other ranks write them before this one does anything
 	rows     []Rows
+	kinds    []*passKind // of passes, as balancing measures them
 }
 
 // feed is one input of one microbatch of an expansion: rows of a batch's field.

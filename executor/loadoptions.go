@@ -50,6 +50,10 @@ type LoadOptions struct {
 	// are ready by then. A segment that cannot be compiled stays op by op: see
 	// [Runtime.Refused]. The bits are the same.
 	Beside bool
+	// Balance has replicas take microbatches by their measured speed, where the plan is
+	// [partition.Plan.Shareable] and segments are not compiled beside steps. The bits are
+	// the same. Nil: the plan's shares stay.
+	Balance *Balance
 	// Stop is called now and then while the program is loaded. Its error ends
 	// loading. Nil means never.
 	Stop func() error

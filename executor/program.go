@@ -31,13 +31,14 @@ type Program struct {
 	schedule schedule.Schedule
 	sizes    []*expansion // of a step: a full batch, and an epoch's last; or by bucket
 
-	stop     *stop.Check // of Load
-	inflight flights     // the steps under way
-	steps    uint64
-	latest   *expansion // of the newest step that was queued; nil before
-	switched Ticket     // the first step after the newest change from op by op to compiled; 0: there was none
-	half     bool       // a step was aborted of which a part of the update had ended
-	closed   bool
+	stop      *stop.Check // of Load
+	inflight  flights     // the steps under way
+	steps     uint64
+	latest    *expansion // of the newest step that was queued; nil before
+	balancing *balancing
+	switched  Ticket // the first step after the newest change from op by op to compiled; 0: there was none
+	half      bool   // a step was aborted of which a part of the update had ended
+	closed    bool
 }
 
 // usable is nil while steps can be queued, else the reason why not.
@@ -138,6 +139,9 @@ func (p *Program) load() (err error) {
 		if err := p.expand(l); err != nil {
 			return err
 		}
+	}
+	if err := p.beginBalance(); err != nil {
+		return err
 	}
 	p.holdFirst()
 	return nil

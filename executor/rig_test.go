@@ -24,6 +24,7 @@ import (
 	"github.com/berth-ml/berth/engine/optim"
 	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/executor"
+	"github.com/berth-ml/berth/executor/balance"
 	orders "github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/internal/testall"
 	"github.com/berth-ml/berth/partition"
@@ -61,6 +62,7 @@ type job struct {
 	order                    string // a schedule's text for one replica, in place of a named one
 	alone                    bool   // each op runs by itself, and is checked
 	beside                   bool   // segments are compiled while steps run
+	balanced                 bool   // replicas take microbatches by their speed, which nobody measures
 	ofRanks                  []int  // per device, its rank; nil: one process has all
 }
 
@@ -376,6 +378,9 @@ func newRigWith(j job, devs []device.Device, schedule string, o executor.Runtime
 		return r, err
 	}
 	opt.OpByOp, opt.CheckFinite, opt.Beside = j.alone, j.alone, j.beside
+	if j.balanced {
+		opt.Balance = &executor.Balance{Clock: &balance.Clock{}}
+	}
 	if r.rt, err = executor.NewRuntime(devs, o); err != nil {
 		return r, err
 	}

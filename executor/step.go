@@ -48,6 +48,11 @@ func (p *Program) Step(ctx context.Context, b Batch) (Ticket, error) {
 			return 0, err
 		}
 	}
+	if p.rebalance() {
+		if e, err = p.fit(b); err != nil {
+			return 0, err
+		}
+	}
 	p.rt.rest.turn.step()
 	ticket := p.Next()
 	f := p.inflight.of(ticket)
@@ -181,6 +186,7 @@ func (p *Program) Wait(ctx context.Context, t Ticket) error {
 		}
 		p.rt.Residency.Passed(ev)
 	}
+	p.measure(f)
 	f.e = nil
 	p.rt.rest.turn.stepped()
 	return nil

@@ -33,6 +33,7 @@ type PlanOptions struct {
 	LastMicrobatches int                // of the smaller last step of an epoch; 0 means that there is none
 	Reduction        Reduction          // how microbatches are summed; empty means in their order
 	Replicas         int                // of each stage, each with as many devices and a part of the microbatches; 0 means 1. More need ReduceTree
+	Shares           []int              // microbatches of each replica in a full step of a named schedule; nil: each has about as many. See [Plan.Share]
 	Shard            Shard              // the part of the model that replicas divide among them; empty means none
 	Schedule         string             // the order of microbatches, if the graph has a backward pass: a name that schedule.New knows; "" means "1f1b"
 	Order            *schedule.Schedule // that order itself, in place of a named one; with more workers than devices, neighbours share one
@@ -66,7 +67,7 @@ type settings struct {
 
 // pipeline is the options' pipeline.
 func (o *PlanOptions) pipeline() order.Pipeline {
-	return order.Pipeline{Name: o.Schedule, Order: o.Order, Microbatches: o.Microbatches, Replicas: o.Replicas, Devices: len(o.Devices), On: o.On}
+	return order.Pipeline{Name: o.Schedule, Order: o.Order, Microbatches: o.Microbatches, Replicas: o.Replicas, Shares: o.Shares, Devices: len(o.Devices), On: o.On}
 }
 
 // speeds are the times of the options' devices.
@@ -86,7 +87,7 @@ func (o PlanOptions) ofOne() PlanOptions {
 	r := max(1, o.Replicas)
 	o.Supports = o.allReplicas()
 	o.Ranks = nil
-	o.Devices, o.Microbatches, o.Replicas = o.Devices[:o.pipeline().PerReplica()], (o.Microbatches+r-1)/r, 1
+	o.Devices, o.Microbatches, o.Replicas, o.Shares = o.Devices[:o.pipeline().PerReplica()], (o.Microbatches+r-1)/r, 1, nil
 	return o
 }
 
@@ -175,14 +176,23 @@ func (o *PlanOptions) checkReplicas() error {
 
 // checkKinds refuses replicas on ranks whose devices compute other bits than those of the first.
 func (o *PlanOptions) checkKinds() error {
-	each := o.pipeline().PerReplica()
-	for d := each; o.Ranks != nil && d < each*o.Replicas; d++ {
-		if a, b := o.Devices[d%each], o.Devices[d]; a.Kind != b.Kind || a.Numerics != b.Numerics {
-			return replicasError(fmt.Sprintf("all %d replicas compute the same bits, and %s is of another kind than %s, which has its place in the first: give each the same kinds in the same order, or use stages (--set partition.replicas=1 --set partition.stages=%d)",
-				o.Replicas, b.ID, a.ID, len(o.Devices)))
-		}
+	if d := o.otherBits(); o.Ranks != nil && d >= 0 {
+		return replicasError(fmt.Sprintf("all %d replicas compute the same bits, and %s is of another kind than %s, which has its place in the first: give each the same kinds in the same order, or use stages (--set partition.replicas=1 --set partition.stages=%d)",
+			o.Replicas, o.Devices[d].ID, o.Devices[d%o.pipeline().PerReplica()].ID, len(o.Devices)))
 	}
 	return nil
+}
+
+// otherBits is the first device that computes other bits than the one with its place in the first replica; -1 if none
+// does.
+func (o *PlanOptions) otherBits() int {
+	each := o.pipeline().PerReplica()
+	for d := each; d < each*o.Replicas; d++ {
+		if a, b := o.Devices[d%each], o.Devices[d]; a.Kind != b.Kind || a.Numerics != b.Numerics {
+			return d
+		}
+	}
+	return -1
 }
 
 // checkDevices refuses devices of stages and blocks that there are not, or that other

@@ -253,6 +253,9 @@ type Stream interface {
 	// that runs ends. What is queued later is skipped, too. It returns at once. After a
 	// failure it does nothing. Any goroutine may call it.
 	Cancel(cause error)
+	// Slow has the next operation that is queued take so much longer, for drills. Its
+	// device works on it for all of that time, as far as anybody can tell.
+	Slow(by time.Duration)
 	// Busy is how long the queue has worked so far, waiting for events excluded.
 	Busy() int64 // nanoseconds
 	// Close waits for the queue to end and frees it. Its error is the first

@@ -18,6 +18,9 @@ const (
 	Update   Kind = 'U' // the update of the stage's variables, once per step
 )
 
+// OfMicrobatch reports whether it is a pass over a microbatch.
+func (k Kind) OfMicrobatch() bool { return k == Forward || k == Backward || k == Weights }
+
 // kindLetters are the kinds in the order in which a microbatch meets them.
 const kindLetters = "FBWRU"
 

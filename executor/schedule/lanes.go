@@ -66,9 +66,22 @@ func (x pass) appendTo(row []Action) []Action {
 	return row
 }
 
-// share is a replica's first microbatch: each has about as many, and the first one
-// has the first, however few there are.
-func share(replica int, o Spec) int { return (replica*o.Microbatches + o.Replicas - 1) / o.Replicas }
+// share is a replica's first microbatch. The first replica has the first, however few
+// there are.
+func share(replica int, o Spec) int {
+	before, all := replica, o.Replicas
+	if o.Shares != nil {
+		before, all = sum(o.Shares[:replica]), sum(o.Shares)
+	}
+	return (before*o.Microbatches + all - 1) / all
+}
+
+func sum(list []int) (n int) {
+	for _, x := range list {
+		n += x
+	}
+	return n
+}
 
 // turn is the number of workers that a replica's lanes go round more than once; 0 if
 // they do not.

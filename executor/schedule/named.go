@@ -89,6 +89,8 @@ func (o Spec) Check() error {
 		return err
 	case o.Replicas < 0:
 		return sizeError(fmt.Sprintf("%d replicas: use 1, or more", o.Replicas))
+	case o.Shares != nil && (len(o.Shares) != replicas || slices.Min(o.Shares) < 1):
+		return sizeError(fmt.Sprintf("there are %d shares of microbatches for %d replicas: give one for each, of at least 1", len(o.Shares), replicas))
 	case o.Workers != nil && (len(o.Workers) != o.Stages*replicas || slices.Min(o.Workers) < 0):
 		return sizeError(fmt.Sprintf("there are %d workers for %d stages: give one, from 0 on, for each stage of each replica", len(o.Workers), o.Stages*replicas))
 	}

@@ -38,6 +38,7 @@ func TestNewErrors(t *testing.T) {
 	for _, o := range []Spec{
 		{Name: "gpipe", Microbatches: 1}, {Name: "gpipe", Stages: 1}, {Name: "gpipe", Stages: 1, Microbatches: 1, Replicas: -1},
 		{Name: "gpipe", Stages: 2, Microbatches: 1, Workers: []int{0}}, {Name: "gpipe", Stages: 1, Microbatches: 1, Workers: []int{-1}},
+		{Name: "gpipe", Stages: 1, Microbatches: 4, Replicas: 2, Shares: []int{4}}, {Name: "gpipe", Stages: 1, Microbatches: 4, Replicas: 2, Shares: []int{4, 0}},
 	} {
 		if _, err := New(o); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%+v: %v", o, err)
@@ -181,6 +182,28 @@ func TestZeroBubbleTakesNoMoreMemory(t *testing.T) {
 					t.Errorf("%d stages, %d microbatches: stage %d has %d in flight until B, %d until W\n%v", stages, m, stage, b, w, s)
 				}
 			}
+		}
+	}
+}
+
+// Replicas have their shares of a step, and of a smaller one in proportion.
+func TestShares(t *testing.T) {
+	for _, c := range []struct {
+		microbatches int
+		want         []int
+	}{{16, []int{12, 1, 3}}, {8, []int{6, 1, 1}}, {3, []int{3, 0, 0}}, {1, []int{1, 0, 0}}, {32, []int{24, 2, 6}}} {
+		s, err := New(Spec{Name: "1f1b", Stages: 2, Microbatches: c.microbatches, Replicas: 3, Shares: []int{12, 1, 3}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := make([]int, 3)
+		for _, a := range s.Order() {
+			if a.Kind == Forward && a.Stage == 0 {
+				got[a.Replica]++
+			}
+		}
+		if !reflect.DeepEqual(got, c.want) {
+			t.Errorf("of %d microbatches, replicas have %v, want %v", c.microbatches, got, c.want)
 		}
 	}
 }

@@ -16,6 +16,11 @@ func drawSpec(t *rapid.T) Spec {
 		Name: rapid.SampledFrom(Names()).Draw(t, "name"), Stages: rapid.IntRange(1, 7).Draw(t, "stages"),
 		Microbatches: rapid.IntRange(1, 12).Draw(t, "microbatches"), Replicas: rapid.IntRange(1, 3).Draw(t, "replicas"),
 	}
+	if rapid.Bool().Draw(t, "shared by speed") {
+		for range o.Replicas {
+			o.Shares = append(o.Shares, rapid.IntRange(1, 12).Draw(t, "share"))
+		}
+	}
 	workers, of := rapid.IntRange(1, o.Stages).Draw(t, "workers"), rapid.SampledFrom([]string{"", "neighbours", "rounds", "any"}).Draw(t, "of")
 	apart := rapid.Bool().Draw(t, "replicas apart")
 	for i := range o.Stages * o.Replicas {

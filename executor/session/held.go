@@ -11,6 +11,7 @@ import (
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/executor"
+	"github.com/berth-ml/berth/executor/balance"
 	"github.com/berth-ml/berth/executor/ranks/crew"
 	"github.com/berth-ml/berth/executor/trace"
 	"github.com/berth-ml/berth/internal/errs"
@@ -34,6 +35,7 @@ type held struct {
 	spans  trace.Spans
 	traced atomic.Pointer[trace.Spans] // of the step that somebody asked for; nil: nobody has
 	copies trace.Copies
+	passes balance.Clock
 	debug  trace.Debug  // as BERTH_DEBUG asks
 	calls  *trace.Calls // nil unless devices.op_by_op has log
 }
@@ -109,6 +111,7 @@ func (h *held) onSpan(x device.Span) {
 		t.Add(x)
 	}
 	h.copies.Add(x)
+	h.passes.Add(x)
 	h.calls.Add(x)
 	if h.told != nil {
 		h.told(x)
@@ -191,6 +194,14 @@ func (s *Session) Spans() *trace.Spans { return &s.held.spans }
 
 // Copies are the times of copies.
 func (s *Session) Copies() *trace.Copies { return &s.held.copies }
+
+// Balance is how a training's replicas share microbatches; nil: each keeps its share of the plan.
+func (s *Session) Balance() *executor.Balance {
+	if s.Config.Partition.Rebalance == configs.RebalanceOff {
+		return nil
+	}
+	return &executor.Balance{Clock: &s.held.passes, Within: s.Shared()}
+}
 
 // Debug writes what BERTH_DEBUG asks for.
 func (s *Session) Debug() *trace.Debug { return &s.held.debug }

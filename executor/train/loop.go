@@ -36,6 +36,7 @@ type loop struct {
 	hurry   func()          // ends leisure; nil before begin
 	batch   *datasets.Batch // of the step to come; nil: it is not read yet
 	traced  *tracedStep     // that runs; nil: none does
+	told    toldMoves
 
 	before [3]runstate.Progress // where the run stood before the newest steps
 
@@ -332,6 +333,7 @@ func (l *loop) stand(ctx context.Context, d due) (err error) {
 	defer l.enters(steppingOn)
 	var e *Boundary
 	if d.boundary {
+		l.tellMoves()
 		e, err = l.boundary(ctx)
 	} else if d.log {
 		_, err = l.a.log(ctx, ledger.Log)
@@ -487,6 +489,7 @@ func (l *loop) end(ctx context.Context) error {
 		return err
 	}
 	l.stopClock()
+	l.tellMoves()
 	l.enters(ending)
 	if l.pilot != nil {
 		if err := l.pilot.End(ctx); err != nil {

@@ -161,7 +161,7 @@ func (a *attempt) ended(ctx context.Context, l *loop) (*Report, error) {
 	if err := a.write(rep); err != nil {
 		return rep, fmt.Errorf("the run is saved, but its report is not written: %w", err)
 	}
-	if len(a.losses) == 0 { // else steps were of several plans
+	if moves, _ := a.prog.Moves(); len(a.losses) == 0 && moves.Others == 0 { // else steps were of several plans
 		a.session.KeepRun(ctx, a.predicted, l.clock.Steps(), l.clock.Percentile(50)/1e3)
 	}
 	return rep, nil
@@ -258,9 +258,10 @@ func (a *attempt) finish(l *loop) (*Report, error) {
 		Steps: a.at.Step, Epochs: a.at.Epoch, Finished: a.goal.completed(&a.at), Parameters: a.session.Parameters(),
 		Losses: a.journal.metrics.Losses(), Final: final, Best: best, Test: test,
 		Throughput: throughputOf(&l.clock, a.tokensASample()), Ledger: ledgerOf(a.rt.Residency.Ledger(), a.batchBytes()),
-		Copies: copiesOf(a.session.Copies().Time(), &l.clock, a.retried), Devices: deviceReports(a.session, a.rt, taken),
+		Copies: copiesOf(a.session.Copies().Time(), &l.clock, a.retried), Devices: deviceReports(a.session, a.rt, a.prog.Memory(), taken),
 		Stages: len(a.session.Plan.Stages), Replicas: a.session.Plan.Replicas(), Reduction: cmp.Or(a.session.Config.Train.Reduction, configs.ReduceOrder),
 		Microbatches: a.session.Sizes.Microbatches, Schedule: order.Name,
+		Balance:       a.balanceReport(l.first),
 		Bubble:        bubbleOf(&l.clock, predicted),
 		Checkpoints:   savesOf(a.saves.Stats(), l.clock.Saves(), a.bound, a.session.StateBytes()),
 		HostMemory:    hostOf(a.rt.Residency.HostMemory()),

@@ -38,6 +38,7 @@ type Report struct {
 	Reduction     string           `json:"reduction"` // order or tree
 	Microbatches  int              `json:"microbatches"`
 	Schedule      string           `json:"schedule"`
+	Balance       *BalanceReport   `json:"balance,omitempty"` // nil: replicas kept their shares
 	Bubble        Bubble           `json:"bubble"`
 	Checkpoints   SaveReport       `json:"checkpoints"`
 	WeightsSHA256 string           `json:"weights_sha256"`
@@ -208,7 +209,7 @@ func (r *Report) repeat(text []byte) {
 	if json.Unmarshal(text, &old) != nil || old.Steps != r.Steps || old.WeightsSHA256 != r.WeightsSHA256 {
 		return
 	}
-	r.Throughput, r.Bubble, r.Ledger, r.Copies, r.Checkpoints, r.Ranks = old.Throughput, old.Bubble, old.Ledger, old.Copies, old.Checkpoints, old.Ranks
+	r.Throughput, r.Bubble, r.Ledger, r.Copies, r.Checkpoints, r.Ranks, r.Balance = old.Throughput, old.Bubble, old.Ledger, old.Copies, old.Checkpoints, old.Ranks, old.Balance
 }
 
 // meanOf is the mean of some losses.
@@ -288,8 +289,8 @@ func copiesOf(t trace.CopyTime, c *trace.Clock, failed int) CopyReport {
 }
 
 // deviceReports reports the memory of devices that a run took, which rt shares with others, and what the
-// plan says of it.
-func deviceReports(s *session.Session, rt *executor.Runtime, taken []device.Stats) []DeviceReport {
+// plans of its steps say of it.
+func deviceReports(s *session.Session, rt *executor.Runtime, planned []partition.Forecast, taken []device.Stats) []DeviceReport {
 	var out []DeviceReport
 	for i, d := range s.Devices {
 		spec, st := d.Spec(), taken[i]
@@ -300,8 +301,8 @@ func deviceReports(s *session.Session, rt *executor.Runtime, taken []device.Stat
 		for u := range device.NumUsages {
 			r.ByUsage[device.Usage(u).String()] = st.PeakBy[u]
 		}
-		for j := range s.Plan.Memory {
-			if f := &s.Plan.Memory[j]; f.Device == i {
+		for j := range planned {
+			if f := &planned[j]; f.Device == i {
 				r.PlannedBytes, r.FloorBytes = f.Peak, f.Floor
 			}
 		}

@@ -284,6 +284,6 @@ func (p *planned) program(ctx context.Context) executor.LoadOptions {
 	opByOp := s.Config.Devices.IsOpByOp()
 	return executor.LoadOptions{
 		Net: "train", Full: s.Plan, Buckets: p.buckets, Tail: p.tail, LastMicrobatches: s.Sizes.LastMicrobatches(),
-		OpByOp: opByOp, CheckFinite: opByOp, Beside: s.Config.Devices.CompilesBeside(), Stop: stop.Of(ctx),
+		Balance: s.Balance(), OpByOp: opByOp, CheckFinite: opByOp, Beside: s.Config.Devices.CompilesBeside(), Stop: stop.Of(ctx),
 	}
 }

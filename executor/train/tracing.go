@@ -111,7 +111,7 @@ func (l *loop) traceNext() {
 	}
 	w.taken = true
 	s := &tracedStep{wish: w, spans: &trace.Spans{}}
-	s.of = trace.StepOf{Net: l.a.load.Net, Ticket: l.a.prog.Next(), Before: l.first, Model: l.a.session.Config.Name, Plan: l.a.session.Plan}
+	s.of = trace.StepOf{Net: l.a.load.Net, Ticket: l.a.prog.Next(), Before: l.first, Model: l.a.session.Config.Name}
 	s.spans.Begin()
 	l.a.session.Trace(l.a.rt, s.spans)
 	l.traced = s
@@ -123,9 +123,9 @@ func (l *loop) predictTraced(ctx context.Context, samples int) {
 	if s == nil || s.of.Predicted != nil {
 		return
 	}
-	s.of.Partial = samples < l.a.session.Sizes.Batch
+	s.of.Plan, s.of.Partial = l.a.prog.Plan(), samples < l.a.session.Sizes.Batch
 	var err error
-	if s.of.Predicted, err = l.a.session.Predict(ctx); err != nil {
+	if s.of.Predicted, err = l.a.session.Times.Predict(ctx, s.of.Plan); err != nil {
 		l.endTrace(err.Error())
 	}
 }

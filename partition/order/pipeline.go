@@ -13,6 +13,7 @@ type Pipeline struct {
 	Order        *schedule.Schedule // that order itself, in place of a named one
 	Microbatches int                // of a step
 	Replicas     int                // of each stage; 0 means 1
+	Shares       []int              // of a named schedule, as schedule.Spec.Shares
 	Devices      int                // of all replicas
 	On           []int              // device of each stage, by hand; nil deals them out
 }
@@ -68,7 +69,7 @@ func (p Pipeline) Splits() bool {
 
 // Spec describes the named schedule of stages on these devices of the first replica.
 func (p Pipeline) Spec(devices []int) schedule.Spec {
-	return schedule.Spec{Name: cmp.Or(p.Name, Default), Stages: len(devices), Microbatches: p.Microbatches, Replicas: p.Replicas, Workers: p.workers(devices, max(1, p.Replicas))}
+	return schedule.Spec{Name: cmp.Or(p.Name, Default), Stages: len(devices), Microbatches: p.Microbatches, Replicas: p.Replicas, Shares: p.Shares, Workers: p.workers(devices, max(1, p.Replicas))}
 }
 
 // workers are the devices of the stages of so many replicas, given those of the first.

@@ -57,6 +57,17 @@ type documented struct {
 		Exposed float64 `json:"exposed_ms_per_step"`
 		Failed  int     `json:"failed"`
 	} `json:"copies"`
+	Balance *struct {
+		Planned []int `json:"planned"`
+		Shares  []int `json:"shares"`
+		Changes int   `json:"changes"`
+		Newest  []struct {
+			Step   int       `json:"step"`
+			Shares []int     `json:"shares"`
+			MS     []float64 `json:"ms_per_microbatch"`
+			Full   []int     `json:"full"`
+		} `json:"newest"`
+	} `json:"balance"`
 	Devices []struct {
 		ID          string           `json:"id"`
 		Threads     int              `json:"threads"`

@@ -290,6 +290,15 @@ func checkReport(ts *testscript.TestScript, neg bool, args []string) {
 	if a := r.Final.ValAccuracy; a != nil {
 		v["accuracy"] = *a
 	}
+	v["balance_changes"] = 0
+	if b := r.Balance; b != nil { // changes of the shares of microbatches, and the last replica's least and largest share
+		last := len(b.Shares) - 1
+		v["balance_changes"], v["balance_least"] = float64(b.Changes), math.Inf(1)
+		for _, m := range b.Newest {
+			v["balance_least"] = min(v["balance_least"], float64(m.Shares[last]))
+			v["balance_most"] = max(v["balance_most"], float64(m.Shares[last]))
+		}
+	}
 	got, ok := v[args[1]]
 	want, err := strconv.ParseFloat(args[3], 64)
 	ops := map[string]bool{"=": got == want, ">=": got >= want, "<": got < want}

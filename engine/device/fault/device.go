@@ -2,7 +2,6 @@ package fault
 
 import (
 	"context"
-	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -93,7 +92,7 @@ func (d *Device) NewStream(name string) (device.Stream, error) {
 	return x, nil
 }
 
-// Running is the operation that has run longest. One that hangs or is slow is among them.
+// Running is the operation that has run longest. One that hangs is among them.
 func (d *Device) Running() (longest device.Command, ok bool) {
 	longest, ok = d.Device.Running()
 	d.mu.Lock()
@@ -114,8 +113,8 @@ func (d *Device) stalled(x *stall) {
 	d.stalls = append(slices.DeleteFunc(d.stalls, func(x *stall) bool { return x.over.Load() }), x)
 }
 
-// stream is a queue some of whose operations go wrong: before them, it waits
-// for an event that fails or never happens.
+// stream is a queue some of whose operations go wrong: before those that fail or hang, it
+// waits for an event that fails or never happens.
 type stream struct {
 	device.Stream
 	dev  *Device
@@ -132,7 +131,7 @@ type delayer struct {
 func (s *stream) meet(op Op, what string, h device.HostBuffer) error {
 	o := s.dev.meet(op, what, s.Stream, h)
 	if o.Delay > 0 {
-		o.After = takes(o.Delay)
+		s.Slow(o.Delay)
 	}
 	if o.Refused != nil || o.After == (device.Event{}) {
 		return o.Refused
@@ -144,8 +143,7 @@ func (s *stream) meet(op Op, what string, h device.HostBuffer) error {
 	return s.WaitFor(o.After)
 }
 
-// Cancel skips what has not begun. Operations that are slow or hang then do not begin to
-// be.
+// Cancel skips what has not begun. Operations that hang then do not begin to.
 func (s *stream) Cancel(cause error) {
 	s.Stream.Cancel(cause)
 	s.dev.mu.Lock()
@@ -217,11 +215,8 @@ func (s *stream) Compact(bytes int64, m device.Mover) (bool, error) {
 func Fails(err error) device.Event { return device.Event{Queue: failed{err}, Seq: 1} }
 
 // NeverEnds is an event that never happens.
-func NeverEnds() device.Event { return takes(math.MaxInt64) }
-
-// takes is an event that happens some time after a queue has come to it.
-func takes(d time.Duration) device.Event {
-	return device.Event{Queue: &stall{limit: d, skipped: make(chan struct{})}, Seq: 1}
+func NeverEnds() device.Event {
+	return device.Event{Queue: &stall{skipped: make(chan struct{})}, Seq: 1}
 }
 
 // failed is a queue whose operations have failed.
@@ -236,13 +231,12 @@ func (q failed) Err(uint64) error { return q.err }
 // Await is the failure.
 func (q failed) Await(context.Context, uint64) error { return q.err }
 
-// stall is a queue whose one operation begins when another queue waits for it.
+// stall is a queue whose one operation begins when another queue waits for it, and never ends by itself.
 type stall struct {
-	limit   time.Duration // that it takes
-	on      *stream       // that it holds up
+	on      *stream // that it holds up
 	what    string
-	since   atomic.Pointer[time.Time] // its start; nil before, and after its end
-	over    atomic.Bool               // it has ended; never if its device was given up
+	since   atomic.Pointer[time.Time] // its start; nil before, and once its device is given up
+	over    atomic.Bool               // it was cancelled
 	skip    sync.Once
 	skipped chan struct{} // closed when it shall not begin
 }
@@ -255,22 +249,19 @@ func (x *stall) cancel() {
 	})
 }
 
-// Finished tells whether the operation has ended.
+// Finished tells whether the operation was cancelled.
 func (x *stall) Finished(uint64) bool { return x.over.Load() }
 
 // Err is nil: it does not fail.
 func (*stall) Err(uint64) error { return nil }
 
-// Await waits for the end of the operation, or of ctx. The queue that it holds up calls it.
+// Await waits until the operation is cancelled, or for the end of ctx. The queue that it holds up calls it.
 func (x *stall) Await(ctx context.Context, _ uint64) error {
 	now := time.Now()
 	x.since.Store(&now)
 	defer x.since.Store(nil)
 	select {
 	case <-x.skipped:
-		return nil
-	case <-time.After(x.limit):
-		x.over.Store(true)
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

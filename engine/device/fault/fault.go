@@ -52,16 +52,17 @@ var (
 	kinds = []Kind{Hang, Fail, Lost, OOM, Slow}
 )
 
-// Fault is one operation of a device that goes wrong.
+// Fault is operations of a device that go wrong.
 type Fault struct {
 	Device device.ID
 	Op     Op
 	N      int  // it is the Nth operation of its kind, from 1
+	Last   int  // and so are those up to this one, where it is more than N
 	Onward bool // so is every later one
 	Kind   Kind
 }
 
-// Parse reads "cpu:1 launch 3 hang"; "3+" stands for the third and every later one.
+// Parse reads "cpu:1 launch 3 hang"; "3-9" stands for the third to the ninth, "3+" for the third and every later one.
 func Parse(text string) (f Fault, err error) {
 	words := strings.Fields(text)
 	if len(words) != 4 {
@@ -70,8 +71,17 @@ func Parse(text string) (f Fault, err error) {
 	f = Fault{Device: device.ID(words[0]), Op: Op(words[1]), Kind: Kind(words[3])}
 	number, onward := strings.CutSuffix(words[2], "+")
 	f.Onward = onward
-	if f.N, err = strconv.Atoi(number); err != nil || f.N < 1 {
-		return f, fmt.Errorf("%w: %q: %q does not number an operation: give 3 for the third, or 3+ for the third and all later ones", ErrFault, text, words[2])
+	first, last, several := strings.Cut(number, "-")
+	if several && !onward {
+		f.Last, err = strconv.Atoi(last)
+	} else {
+		first = number
+	}
+	if err == nil {
+		f.N, err = strconv.Atoi(first)
+	}
+	if err != nil || f.N < 1 || several && f.Last <= f.N {
+		return f, fmt.Errorf("%w: %q: %q does not number an operation: give 3 for the third, 3-9 for the third to the ninth, or 3+ for the third and all later ones", ErrFault, text, words[2])
 	}
 	switch {
 	case !slices.Contains(ops, f.Op):
@@ -97,14 +107,19 @@ func list[T ~string](all []T) string {
 // String is the fault as Parse reads it.
 func (f Fault) String() string {
 	number := strconv.Itoa(f.N)
-	if f.Onward {
+	switch {
+	case f.Onward:
 		number += "+"
+	case f.Last > f.N:
+		number += "-" + strconv.Itoa(f.Last)
 	}
 	return fmt.Sprintf("%s %s %s %s", f.Device, f.Op, number, f.Kind)
 }
 
 // hits reports whether the nth operation of a kind goes wrong.
-func (f Fault) hits(op Op, n int) bool { return f.Op == op && (f.N == n || f.Onward && f.N < n) }
+func (f Fault) hits(op Op, n int) bool {
+	return f.Op == op && n >= f.N && (n <= max(f.N, f.Last) || f.Onward)
+}
 
 // cause is the failure of the operation, which what names.
 func (f Fault) cause(what string) error {

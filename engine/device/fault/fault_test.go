@@ -13,24 +13,29 @@ import (
 )
 
 func TestParse(t *testing.T) {
-	for _, text := range []string{"cpu:1 launch 3 hang", "cpu:0 copy-in 1 fail", "x:0 alloc 2 oom", "cpu:0 compile 9 lost", "cpu:0 peer 1 lost", "cpu:0 copy-out 1 oom", "cpu:0 launch 3+ slow", "cpu:0 peer 1 slow"} {
+	for _, text := range []string{"cpu:1 launch 3 hang", "cpu:0 copy-in 1 fail", "x:0 alloc 2 oom", "cpu:0 compile 9 lost", "cpu:0 peer 1 lost", "cpu:0 copy-out 1 oom", "cpu:0 launch 3+ slow", "cpu:0 launch 3-9 slow", "cpu:0 peer 1 slow"} {
 		f, err := fault.Parse(text)
 		if err != nil || f.String() != text {
 			t.Errorf("%q: %v, %v", text, f, err)
 		}
 	}
 	for text, want := range map[string]string{
-		"":                      "expected a device",
-		"cpu:0 launch 3":        "expected a device",
-		"cpu:0 launch 0 fail":   "does not number an operation",
-		"cpu:0 launch x fail":   "does not number an operation",
-		"cpu:0 lunch 1 fail":    "give one of launch",
-		"cpu:0 launch 1 fall":   "give one of hang",
-		"cpu:0 launch + slow":   "does not number an operation",
-		"cpu:0 alloc 1 hang":    "neither hang nor be slow: give fail, lost or oom",
-		"cpu:0 alloc 1 slow":    "neither hang nor be slow: give fail, lost or oom",
-		"cpu:0 compile 1 hang":  "cannot hang: give fail, lost, oom or slow",
-		"cpu:0 launch 1 fail x": "expected a device",
+		"":                       "expected a device",
+		"cpu:0 launch 3":         "expected a device",
+		"cpu:0 launch 0 fail":    "does not number an operation",
+		"cpu:0 launch x fail":    "does not number an operation",
+		"cpu:0 lunch 1 fail":     "give one of launch",
+		"cpu:0 launch 1 fall":    "give one of hang",
+		"cpu:0 launch + slow":    "does not number an operation",
+		"cpu:0 launch 3-2 slow":  "does not number an operation",
+		"cpu:0 launch 3-3 slow":  "does not number an operation",
+		"cpu:0 launch 3- slow":   "does not number an operation",
+		"cpu:0 launch -3 slow":   "does not number an operation",
+		"cpu:0 launch 1-3+ slow": "does not number an operation",
+		"cpu:0 alloc 1 hang":     "neither hang nor be slow: give fail, lost or oom",
+		"cpu:0 alloc 1 slow":     "neither hang nor be slow: give fail, lost or oom",
+		"cpu:0 compile 1 hang":   "cannot hang: give fail, lost, oom or slow",
+		"cpu:0 launch 1 fail x":  "expected a device",
 	} {
 		if _, err := fault.Parse(text); !errors.Is(err, fault.ErrFault) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
@@ -176,6 +181,65 @@ func TestSlowOperations(t *testing.T) {
 		t.Errorf("100 slow copies ended %v after Cancel", took)
 	}
 	if err := errors.Join(b.Free(s.Record()), s.Close(), h.Free()); err != nil {
+		t.Error(err)
+	}
+}
+
+// A slow operation is work of its device: its span and the time for which its stream is busy tell of it. A device that is
+// given up meanwhile ends at once.
+func TestSlowOperationsAreWork(t *testing.T) {
+	spans := make(chan device.Span, 8)
+	devs, err := device.Open("null", device.OpenOptions{Count: 1, MemoryBytes: 1 << 20, OnSpan: func(s device.Span) { spans <- s }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, delays := 0, []time.Duration{0, 50 * time.Millisecond, time.Hour}
+	d := fault.Intercept(devs, func(o fault.Operation) (x fault.Outcome) {
+		if o.Op == fault.CopyIn {
+			x.Delay = delays[n]
+			n++
+		}
+		return x
+	})[0]
+	h, err := d.AllocHost(4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := d.NewStream("in")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := s.Alloc(shape.F32(1), device.Input)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := s.Busy()
+	for range 2 {
+		if err := s.CopyIn(b, h); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Record().Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if <-spans; s.Busy()-before < int64(delays[1]) {
+		t.Errorf("the stream was busy for %v", time.Duration(s.Busy()-before))
+	}
+	if x := <-spans; x.End.Sub(x.Start)-x.Waited < delays[1] {
+		t.Errorf("the span of the slow copy is %+v", x)
+	}
+	if err := s.CopyIn(b, h); err != nil {
+		t.Fatal(err)
+	}
+	for c, ok := d.Running(); !ok || c.What != "copy-in"; c, ok = d.Running() {
+		time.Sleep(time.Millisecond)
+	}
+	d.GiveUp(fault.ErrInjected)
+	if err := s.Record().Wait(t.Context()); !errors.Is(err, fault.ErrInjected) {
+		t.Error(err)
+	}
+	_ = s.Close()
+	if err := errors.Join(b.Free(), h.Free(), d.Close()); err != nil {
 		t.Error(err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/berth-ml/berth/engine/device"
 )
@@ -32,6 +33,7 @@ type command struct {
 	host     device.HostBuffer
 	launch   *Launch
 	event    device.Event
+	slow     time.Duration // by which it takes longer
 }
 
 // exclusive is the lock to hold while the command runs; nil if it needs none.

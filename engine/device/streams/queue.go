@@ -43,12 +43,13 @@ type queue struct {
 	what     string    // the command that runs; empty if none does
 	since    time.Time // its start
 	waiters  []*waiter
-	spare    []*waiter // for reuse
-	failed   uint64    // number of the first command that failed, or 0
-	err      error     // its error
-	reported bool      // err was given to a caller
-	canceled error     // the failure of the next command; nil without Cancel
-	failures failures  // copies that Repeat can repeat
+	spare    []*waiter     // for reuse
+	failed   uint64        // number of the first command that failed, or 0
+	err      error         // its error
+	reported bool          // err was given to a caller
+	canceled error         // the failure of the next command; nil without Cancel
+	slow     time.Duration // by which the next operation that is queued takes longer
+	failures failures      // copies that Repeat can repeat
 
 	stopped chan struct{} // closed when the goroutine has ended
 }
@@ -236,7 +237,10 @@ func (q *queue) commit(seq uint64, c command) error {
 		c.release()
 		return err
 	}
-	c.seq = seq
+	c.seq, c.slow = seq, 0
+	if c.op != opWait && c.op != opEnd {
+		c.slow, q.slow = q.slow, 0
+	}
 	n := q.added.Load() + 1
 	q.backlog.add(n, c)
 	q.queued.Store(seq)
@@ -329,7 +333,10 @@ func (q *queue) do(seq uint64, c *command) error {
 	}
 	start := time.Now()
 	q.begin(c.what(), start)
-	err := c.run()
+	err := q.dawdle(c.slow)
+	if err == nil {
+		err = c.run()
+	}
 	end := time.Now()
 	q.begin("", end)
 	var waited time.Duration
@@ -341,6 +348,19 @@ func (q *queue) do(seq uint64, c *command) error {
 		q.onSpan(device.Span{Device: q.device, Stream: q.name, What: c.what(), Start: start, End: end, Waited: waited, Event: q.event(seq)})
 	}
 	return err
+}
+
+// dawdle takes time, as a command that is slow. It fails if the device is given up meanwhile.
+func (q *queue) dawdle(d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
+	select {
+	case <-time.After(d):
+		return nil
+	case <-q.ctx.Done():
+		return q.ctx.Err()
+	}
 }
 
 // await waits until the nth command is in the backlog; false means that it never will be.
@@ -405,6 +425,13 @@ func (q *queue) Cancel(cause error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.canceled = cmp.Or(q.canceled, cause)
+}
+
+// Slow makes the next operation slow.
+func (q *queue) Slow(by time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.slow = by
 }
 
 // begin records the command that runs from now on, and returns the one before. what
