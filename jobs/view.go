@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/berth-ml/berth/internal/units"
 	"github.com/berth-ml/berth/jobs/order"
 	"github.com/berth-ml/berth/jobs/queue"
 )
@@ -218,10 +219,7 @@ func numbers(ids []int) string {
 	if len(ids) > most {
 		return strings.Join(text, ", ") + fmt.Sprintf(" and %d more", len(ids)-most)
 	}
-	if n := len(text); n > 1 {
-		return strings.Join(text[:n-1], ", ") + " and " + text[n-1]
-	}
-	return strings.Join(text, "")
+	return units.List(text)
 }
 
 // Want changes what is wanted of a job: to run, to pause, or to be cancelled.

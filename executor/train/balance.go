@@ -3,7 +3,6 @@ package train
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/internal/units"
@@ -85,18 +84,18 @@ func moveText(m *executor.Move, before []int, first int) string {
 		text = fmt.Sprintf("from step %d on, replicas take %s microbatches of a step in place of %s",
 			first+int(m.Ticket), numbers(m.To), numbers(before))
 	}
-	text += ": each microbatch took them " + strings.Join(times, " and ")
+	text += ": each microbatch took them " + units.List(times)
 	if len(full) > 0 {
-		text += "; no memory for more on replica " + strings.Join(full, " and ")
+		text += "; no memory for more on replica " + units.List(full)
 	}
 	return text
 }
 
-// numbers joins numbers: "15 and 1".
+// numbers joins numbers: "15 and 1", or "5, 2 and 1".
 func numbers(list []int) string {
 	var texts []string
 	for _, n := range list {
 		texts = append(texts, fmt.Sprint(n))
 	}
-	return strings.Join(texts, " and ")
+	return units.List(texts)
 }

@@ -75,3 +75,11 @@ func TestNumbers(t *testing.T) {
 		}
 	}
 }
+
+func TestList(t *testing.T) {
+	for want, words := range map[string][]string{"": nil, "5": {"5"}, "5 and 2": {"5", "2"}, "5, 2 and 1": {"5", "2", "1"}} {
+		if got := List(words); got != want {
+			t.Errorf("%q: %q, want %q", words, got, want)
+		}
+	}
+}
