@@ -73,6 +73,9 @@ func newConv(n *graph.Node, on work.Target) (work.Kernel, error) {
 
 // wayOfY is the fastest way of y.
 func wayOfY(s *convShape) convolver {
+	if d := newConvDepthwise3(s, s.forward()); d != nil {
+		return d
+	}
 	if d := newConvDepthwise(s, s.forward()); d != nil {
 		return d
 	}
@@ -111,6 +114,9 @@ func wayOfX(s *convShape) convolver {
 			return d
 		}
 		return newConvCol2im(s)
+	}
+	if d := newConvDepthwise3(s, s.backward()); d != nil {
+		return d
 	}
 	if d := newConvDepthwise(s, s.backward()); d != nil {
 		return d

@@ -15,6 +15,8 @@ type convDepthwiseWGrad struct {
 	samples           int
 	partials          int // of a channel
 	samplesPerPartial int
+	perChunk          int       // partial sums
+	columns           []columns // of each eight lanes of sums, where images are read in place
 	sums, dy, dw      []float32
 }
 
@@ -28,7 +30,26 @@ func newConvDepthwiseWGrad(s *convShape) *convDepthwiseWGrad {
 	d := &convDepthwiseWGrad{paddedBands: of.paddedBands, vec: s.on.ISA.Vec(), samples: s.n}
 	d.samplesPerPartial = work.CeilDiv(s.n, min(s.n, work.CeilDiv(work.EnoughChunks, s.groups)))
 	d.partials = work.CeilDiv(s.n, d.samplesPerPartial)
+	all := d.groups * d.partials
+	d.perChunk = max(1, min(minChunkWork/(d.samplesPerPartial*s.py()*d.kk()), all/work.EnoughChunks))
+	if d.im.hasColumns() {
+		d.cutColumns()
+	}
 	return d
+}
+
+// cutColumns puts each column into its lane of the sums.
+func (d *convDepthwiseWGrad) cutColumns() {
+	d.columns = make([]columns, isaSizes[d.isa].lanes/columnLanes)
+	ow := d.im.ow
+	for c := 0; c < ow; c += columnLanes {
+		n := min(columnLanes, ow-c)
+		of := &d.columns[c/columnLanes%len(d.columns)]
+		of.add(&d.im, c, n)
+		for l := range columnLanes { // of y
+			of.masks = append(of.masks, maskOf(l < n))
+		}
+	}
 }
 
 // partialSums is the sums of a channel for the samples of one partial sum.
@@ -38,17 +59,31 @@ func (d *convDepthwiseWGrad) scratch() int { return d.groups * d.partials * d.pa
 
 func (d *convDepthwiseWGrad) run(p work.Pool, x, dy, dw, scratch []float32, _ *work.Epilogue) {
 	d.src, d.dy, d.dw, d.sums = x, dy, dw, scratch
-	work.Do(p, d.groups*d.partials, d)
+	work.Do(p, work.CeilDiv(d.groups*d.partials, d.perChunk), d)
 	work.Do(p, work.CeilDiv(d.groups, d.channelsPerWrite()), (*convDepthwiseWGradWrite)(d))
 }
 
-// Chunk computes the sums of a channel for the samples of one partial sum.
+// Chunk computes some partial sums.
 func (d *convDepthwiseWGrad) Chunk(i int) {
+	lo, hi := work.Interval(i, d.perChunk, d.groups*d.partials)
+	for part := lo; part < hi; part++ {
+		c := part / d.partials
+		first := part % d.partials * d.samplesPerPartial
+		sums := d.sums[part*d.partialSums():][:d.partialSums()]
+		clear(sums)
+		if d.columns != nil {
+			d.sumInPlace(sums, c, first, min(first+d.samplesPerPartial, d.samples))
+		} else {
+			d.sumCopies(sums, c, first, min(first+d.samplesPerPartial, d.samples))
+		}
+	}
+}
+
+// sumCopies adds the sums of a channel for some samples, whose planes it copies.
+func (d *convDepthwiseWGrad) sumCopies(all []float32, c, first, end int) {
 	ws := takeWorkspace()
-	c, first, oh, ow := i/d.partials, i%d.partials*d.samplesPerPartial, d.im.oh, d.im.ow
-	all, sums := d.sums[i*d.partialSums():][:d.partialSums()], ws.rows[:d.partialSums()]
-	clear(all)
-	for s := first; s < min(first+d.samplesPerPartial, d.samples); s++ {
+	oh, ow, sums := d.im.oh, d.im.ow, ws.rows[:len(all)]
+	for s := first; s < end; s++ {
 		plane := s*d.groups + c
 		for r := 0; r < oh; r += d.bandRows {
 			rows := min(d.bandRows, oh-r)
@@ -60,6 +95,40 @@ func (d *convDepthwiseWGrad) Chunk(i int) {
 		}
 	}
 	ws.giveBack()
+}
+
+// sumInPlace is sumCopies where windows are 3x3.
+func (d *convDepthwiseWGrad) sumInPlace(all []float32, c, first, end int) {
+	if d.bands == 1 {
+		d.sumColumns(all, first*d.groups+c, end-first, 0, d.im.oh)
+		return
+	}
+	for s := first; s < end; s++ {
+		for band := range d.bands {
+			r0, r1 := d.rows(band)
+			d.sumColumns(all, s*d.groups+c, 1, r0, r1)
+		}
+	}
+}
+
+// sumColumns adds the sums of rows r0 to r1 of a channel's planes of n samples.
+func (d *convDepthwiseWGrad) sumColumns(all []float32, plane, n, r0, r1 int) {
+	m, lanes := &d.im, isaSizes[d.isa].lanes
+	px, py := m.h*m.w, m.oh*m.ow
+	x, y := d.src[plane*px:][:((n-1)*d.groups+1)*px], d.dy[plane*py:][:((n-1)*d.groups+1)*py]
+	first := r0*m.mul + m.off
+	for i := range d.columns {
+		of := &d.columns[i]
+		switch {
+		case of.vectors == 0:
+		case m.mul == 2:
+			depth3GradOther(d.isa, &all[i*columnLanes], lanes, &y[r0*m.ow], m.ow, d.groups*py, &x[0], m.w, d.groups*px, m.h, first, first*m.w,
+				&of.at[0], &of.masks[0], of.vectors, r1-r0, n)
+		default:
+			depth3GradEach(d.isa, &all[i*columnLanes], lanes, &y[r0*m.ow], m.ow, d.groups*py, &x[0], m.w, d.groups*px, m.h, first, first*m.w,
+				m.dir, &of.at[0], &of.masks[0], of.vectors, r1-r0, n)
+		}
+	}
 }
 
 // convDepthwiseWGradWrite adds up the partial sums and lanes of some channels.

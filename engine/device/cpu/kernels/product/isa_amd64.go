@@ -144,6 +144,50 @@ func depthGrad(set isa.ISA, sums, y *float32, yrs int, x *float32, xrs int, taps
 	}
 }
 
+// depth3Each adds up 3x3 taps for images whose windows begin at neighbouring pixels: see
+// convDepthwise3. It needs vectors.
+func depth3Each(set isa.ISA, y *float32, ystep, yplane int, x *float32, xstep, xplane, height, first, from int, w *float32, step, narrow int, cols *int, masks *int32, vectors, rows, planes int) {
+	switch set {
+	case isa.AMX, isa.AVX512, isa.AVX2:
+		asm.Depth32(y, ystep, yplane, x, xstep, xplane, height, first, from, w, step, narrow, cols, masks, vectors, rows, planes)
+	default:
+		panic("BUG: depth3Each needs vectors")
+	}
+}
+
+// depth3Other adds up 3x3 taps for images whose windows begin at every other pixel: see
+// convDepthwise3. It needs vectors.
+func depth3Other(set isa.ISA, y *float32, ystep, yplane int, x *float32, xstep, xplane, height, first, from int, w *float32, narrow int, cols *int, masks *int32, vectors, rows, planes int) {
+	switch set {
+	case isa.AMX, isa.AVX512, isa.AVX2:
+		asm.Depth3Other2(y, ystep, yplane, x, xstep, xplane, height, first, from, w, narrow, cols, masks, vectors, rows, planes)
+	default:
+		panic("BUG: depth3Other needs vectors")
+	}
+}
+
+// depth3GradEach adds to nine vectors of sums the products of images whose windows begin
+// at neighbouring pixels: see convDepthwiseWGrad. It needs vectors.
+func depth3GradEach(set isa.ISA, sums *float32, apart int, y *float32, ystep, yplane int, x *float32, xstep, xplane, height, first, from int, step int, cols *int, masks *int32, vectors, rows, planes int) {
+	switch set {
+	case isa.AMX, isa.AVX512, isa.AVX2:
+		asm.Depth3Grad2(sums, apart, y, ystep, yplane, x, xstep, xplane, height, first, from, step, cols, masks, vectors, rows, planes)
+	default:
+		panic("BUG: depth3GradEach needs vectors")
+	}
+}
+
+// depth3GradOther adds to nine vectors of sums the products of images whose windows
+// begin at every other pixel: see convDepthwiseWGrad. It needs vectors.
+func depth3GradOther(set isa.ISA, sums *float32, apart int, y *float32, ystep, yplane int, x *float32, xstep, xplane, height, first, from int, cols *int, masks *int32, vectors, rows, planes int) {
+	switch set {
+	case isa.AMX, isa.AVX512, isa.AVX2:
+		asm.Depth3GradOther2(sums, apart, y, ystep, yplane, x, xstep, xplane, height, first, from, cols, masks, vectors, rows, planes)
+	default:
+		panic("BUG: depth3GradOther needs vectors")
+	}
+}
+
 // roundVectors rounds n numbers to bfloat16. dst may be src. It needs AVX512.
 func roundVectors(dst, src *float32, n int) {
 	asm.Round512(dst, src, n)

@@ -1,0 +1,378 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/mmcloughlin/avo/attr"
+	"github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// images is the state of a function that goes through images, one behind another, whose
+// windows are 3x3. It goes down an image a vector of columns at a time: each row of x is
+// read once, and counts for the three rows of y whose windows it is in. Masks are zero
+// in the lanes whose pixel is outside of the image, and no such pixel is read.
+type images struct {
+	*lang
+	x, y, cols, masks                 reg.GPVirtual // of the image
+	vectors                           Mem           // of columns that are left
+	xAt, yAt, row, rows, xstep, ystep reg.GPVirtual // in a vector of columns, and the rows of y that are left
+	step                              reg.GPVirtual // from a window's column to its next one
+	xplane, yplane                    reg.GPVirtual
+	taps                              int      // masks of a vector of columns
+	counts                            Mem      // the numbers from 0 on
+	later                             []func() // what is emitted behind the function
+}
+
+// What the functions have in common: their parameters and a text about them.
+const (
+	imagesParams = "ystep, yplane int, x *float32, xstep, xplane, height, first, from int"
+	imagesCounts = "cols *int, masks *int32, vectors, rows, planes int"
+)
+
+// emitDepth3 writes the inner kernels of a convolution in which each channel has 3x3
+// weights of its own.
+func emitDepth3(c *build.Context, s simd) {
+	counts := c.StaticGlobal("counts")
+	c.DataAttributes(attr.RODATA | attr.NOPTR)
+	for i := range 12 {
+		c.AddDatum(4*i, U32(i))
+	}
+	for _, other := range []bool{false, true} {
+		f := &images{lang: &lang{c, s, map[string]bool{}}, taps: 3, counts: counts}
+		name, doc, step := "Depth3", "neighbours", "step, "
+		if other {
+			name, doc, step, f.taps = "Depth3Other", "every other pixel", "", 4
+		}
+		f.define(name, "func(y *float32, "+imagesParams+", w *float32, "+step+"narrow int, "+imagesCounts+")",
+			fmt.Sprintf("adds up 3x3 taps for images with %s, whose windows begin at %s: see convDepthwise3.", s.about, doc))
+		f.sums(other)
+	}
+	for _, other := range []bool{false, true} {
+		f := &images{lang: &lang{c, s, map[string]bool{}}, taps: 4}
+		name, doc, step := "Depth3Grad", "neighbours", "step int, "
+		if other {
+			name, doc, step, f.taps = "Depth3GradOther", "every other pixel", "", 5
+		}
+		f.define(name, "func(sums *float32, apart int, y *float32, "+imagesParams+", "+step+imagesCounts+")",
+			fmt.Sprintf("adds to nine vectors of sums, so far apart, the products of images with %s, whose windows begin at %s:", s.about, doc),
+			"see convDepthwiseWGrad.")
+		f.products(other)
+	}
+}
+
+// arg is an argument where the caller has put it.
+func (l *lang) arg(name string) Mem {
+	p, err := l.Param(name).Resolve()
+	if err != nil {
+		panic(err)
+	}
+	return p.Addr
+}
+
+// through goes through all images and their vectors of columns.
+func (f *images) through(label string, begin, down, end func()) {
+	f.Label(label + "plane")
+	begin()
+	f.cols, f.masks = f.param("cols"), f.param("masks")
+	f.MOVQ(f.param("vectors"), f.vectors)
+	f.Label(label + "vector")
+	f.xAt, f.yAt = f.GP64(), f.GP64()
+	f.MOVQ(Mem{Base: f.cols}, f.xAt)
+	f.ADDQ(f.arg("from"), f.xAt)
+	f.LEAQ(Mem{Base: f.x, Index: f.xAt, Scale: 4}, f.xAt)
+	f.MOVQ(Mem{Base: f.cols, Disp: 8}, f.yAt)
+	f.LEAQ(Mem{Base: f.y, Index: f.yAt, Scale: 4}, f.yAt)
+	f.row, f.rows = f.param("first"), f.param("rows")
+	down()
+	f.ADDQ(Imm(16), f.cols)
+	f.ADDQ(count(4*f.lanes*f.taps), f.masks)
+	f.DECQ(f.vectors)
+	f.JNE(LabelRef(label + "vector"))
+	end()
+	f.ADDQ(f.xplane, f.x)
+	f.ADDQ(f.yplane, f.y)
+	f.DECQ(f.arg("planes"))
+	f.JNE(LabelRef(label + "plane"))
+	f.done()
+	for _, emit := range f.later {
+		emit()
+	}
+	f.later = nil
+}
+
+// start takes the arguments.
+func (f *images) start(other bool) {
+	f.x, f.y, f.xstep, f.ystep = f.param("x"), f.param("y"), f.bytes("xstep"), f.bytes("ystep")
+	f.xplane, f.yplane = f.bytes("xplane"), f.bytes("yplane")
+	f.vectors = f.AllocLocal(8)
+	if !other {
+		f.step = f.bytes("step")
+	}
+}
+
+// masked loads what a mask of the vector of columns leaves of the pixels at m.
+func (f *images) masked(m Mem, mask int, to value) {
+	f.load(f.Context, m, Mem{Base: f.masks, Disp: 4 * f.lanes * mask}, to, to)
+}
+
+// nextRow loads the three taps of the next row of x, or zeros if it is outside.
+func (f *images) nextRow(label string, other bool) (taps [3]value) {
+	for i := range taps {
+		taps[i] = f.register(f.Context)
+	}
+	f.CMPQ(f.row, f.arg("height"))
+	f.JAE(LabelRef(label + "outside"))
+	if other {
+		high := f.register(f.Context)
+		f.masked(Mem{Base: f.xAt}, 0, taps[1])
+		f.masked(Mem{Base: f.xAt, Disp: 4 * f.lanes}, 1, high)
+		f.VSHUFPS(Imm(0x88), high, taps[1], taps[0])
+		f.VSHUFPS(Imm(0xdd), high, taps[1], taps[1])
+		f.masked(Mem{Base: f.xAt, Disp: 8}, 2, taps[2])
+		f.masked(Mem{Base: f.xAt, Disp: 4*f.lanes + 8}, 3, high)
+		f.VSHUFPS(Imm(0x88), high, taps[2], taps[2])
+	} else {
+		f.masked(Mem{Base: f.xAt}, 0, taps[0])
+		f.masked(Mem{Base: f.xAt, Index: f.step, Scale: 1}, 1, taps[1])
+		f.masked(Mem{Base: f.xAt, Index: f.step, Scale: 2}, 2, taps[2])
+	}
+	f.PREFETCHT0(Mem{Base: f.xAt, Index: f.xplane, Scale: 1})
+	if other {
+		f.PREFETCHT0(Mem{Base: f.xAt, Index: f.xplane, Scale: 1, Disp: 4 * f.lanes})
+	}
+	f.Label(label + "inside")
+	f.INCQ(f.row)
+	f.ADDQ(f.xstep, f.xAt)
+	f.later = append(f.later, func() {
+		f.Label(label + "outside")
+		for _, tap := range taps {
+			f.clear(f.Context, tap)
+		}
+		f.JMP(LabelRef(label + "inside"))
+	})
+	return taps
+}
+
+// order brings every other pixel, as VSHUFPS leaves them, into their order, and back.
+func (f *images) order(v value, to value) { f.VPERMPD(Imm(0xd8), v, to) }
+
+// sums computes images.
+func (f *images) sums(other bool) {
+	f.start(other)
+	w := make([]value, 9)
+	for i := range w {
+		w[i] = f.register(f.Context)
+	}
+	narrow := f.param("narrow")
+	f.TESTQ(narrow, narrow)
+	f.JNE(LabelRef("narrow"))
+	for _, label := range []string{"", "narrow"} {
+		if label != "" {
+			f.Label(label)
+		}
+		down := func() { f.sumsEach(label, w) }
+		if other {
+			down = func() { f.sumsOther(label, w) }
+		}
+		f.through(label, func() {
+			at := f.param("w")
+			for i := range w {
+				f.broadcast(f.Context, Mem{Base: at, Disp: 4 * i}, w[i])
+			}
+			f.ADDQ(Imm(36), f.arg("w"))
+		}, down, func() {})
+	}
+}
+
+// put writes a row of y, of fewer pixels than a vector has lanes if it is narrow.
+func (f *images) put(label, narrow string, sum, tmp value) {
+	f.PREFETCHT0(Mem{Base: f.yAt, Index: f.yplane, Scale: 1})
+	if narrow == "" {
+		f.VMOVUPS(sum, Mem{Base: f.yAt})
+		f.ADDQ(f.ystep, f.yAt)
+		return
+	}
+	n, at := f.param("narrow"), f.GP64()
+	f.CMPQ(n, Imm(4))
+	f.JLT(LabelRef(label + "few"))
+	f.VMOVUPS(sum.AsX(), Mem{Base: f.yAt}) // the first four, and the last four again: a mask would take longer
+	f.LEAQ(f.counts, at)
+	f.VMOVUPS(Mem{Base: at, Index: n, Scale: 4, Disp: -16}, tmp)
+	f.VPERMPS(sum, tmp, tmp)
+	f.VMOVUPS(tmp.AsX(), Mem{Base: f.yAt, Index: n, Scale: 4, Disp: -16})
+	f.Label(label + "written")
+	f.ADDQ(f.ystep, f.yAt)
+	f.later = append(f.later, func() {
+		f.Label(label + "few")
+		f.LEAQ(maskTable(f.Context), at)
+		f.NEGQ(n)
+		f.store(f.Context, sum, Mem{Base: at, Index: n, Scale: 4, Disp: maskZeros}, tmp, Mem{Base: f.yAt})
+		f.JMP(LabelRef(label + "written"))
+	})
+}
+
+// sumsEach goes down neighbouring pixels. Three rows of y are under way: the one whose
+// windows end with the row of x, the one they are in the middle of, and the one they
+// begin with.
+func (f *images) sumsEach(label string, w []value) {
+	ends, middle, begins := f.register(f.Context), f.register(f.Context), f.register(f.Context)
+	step := func(name string, first, last int) { // of the three, those from first to last
+		name = label + name
+		taps := f.nextRow(name, false)
+		f.clear(f.Context, begins)
+		for i, sum := range []value{begins, middle, ends} {
+			if i < first || i > last {
+				continue
+			}
+			for t, tap := range taps {
+				f.VFMADD231PS(tap, w[3*i+t], sum)
+			}
+		}
+		if last == 2 {
+			f.put(name, label, ends, taps[0])
+		}
+		f.VMOVAPS(middle, ends)
+		f.VMOVAPS(begins, middle)
+	}
+	step("first", 0, 0)
+	step("second", 0, 1)
+	f.Label(label + "loop")
+	f.CMPQ(f.rows, Imm(2))
+	f.JLE(LabelRef(label + "rest"))
+	step("each", 0, 2)
+	f.DECQ(f.rows)
+	f.JMP(LabelRef(label + "loop"))
+	f.Label(label + "rest")
+	f.JLT(LabelRef(label + "last"))
+	step("before", 1, 2)
+	f.Label(label + "last")
+	step("end", 2, 2)
+}
+
+// sumsOther goes down every other pixel.
+func (f *images) sumsOther(label string, w []value) {
+	sum, next := f.register(f.Context), f.register(f.Context)
+	add := func(taps [3]value, kh int, sum value) {
+		for t, tap := range taps {
+			f.VFMADD231PS(tap, w[3*kh+t], sum)
+		}
+	}
+	f.clear(f.Context, next)
+	add(f.nextRow(label+"first", true), 0, next)
+	f.Label(label + "loop")
+	f.VMOVAPS(next, sum)
+	add(f.nextRow(label+"middle", true), 1, sum)
+	taps := f.nextRow(label+"end", true)
+	add(taps, 2, sum)
+	f.clear(f.Context, next)
+	add(taps, 0, next)
+	f.order(sum, sum)
+	f.put(label, label, sum, taps[0])
+	f.DECQ(f.rows)
+	f.JNE(LabelRef(label + "loop"))
+}
+
+// products computes sums of images.
+func (f *images) products(other bool) {
+	f.start(other)
+	sums := make([]value, 9)
+	for i := range sums {
+		sums[i] = f.register(f.Context)
+	}
+	down := func() { f.productsEach(sums) }
+	if other {
+		down = func() { f.productsOther(sums) }
+	}
+	f.through("", func() {
+		for _, sum := range sums {
+			f.clear(f.Context, sum)
+		}
+	}, down, func() {
+		to, apart, all := f.param("sums"), f.bytes("apart"), f.register(f.Context)
+		for _, sum := range sums {
+			if other {
+				f.order(sum, sum)
+			}
+			f.VMOVUPS(Mem{Base: to}, all)
+			f.VADDPS(sum, all, all)
+			f.VMOVUPS(all, Mem{Base: to})
+			f.ADDQ(apart, to)
+		}
+	})
+}
+
+// nextY loads the next row of y.
+func (f *images) nextY(mask int, to value) {
+	f.masked(Mem{Base: f.yAt}, mask, to)
+	f.PREFETCHT0(Mem{Base: f.yAt, Index: f.yplane, Scale: 1})
+	f.ADDQ(f.ystep, f.yAt)
+}
+
+// productsEach goes down neighbouring pixels.
+func (f *images) productsEach(sums []value) {
+	ends, middle, begins := f.register(f.Context), f.register(f.Context), f.register(f.Context)
+	step := func(name string, first, last int) { // of the three rows of y under way, those from first to last
+		f.VMOVAPS(middle, ends)
+		f.VMOVAPS(begins, middle)
+		if first == 0 {
+			f.nextY(3, begins)
+		}
+		taps := f.nextRow(name, false)
+		for i, y := range []value{begins, middle, ends} {
+			if i < first || i > last {
+				continue
+			}
+			for t, tap := range taps {
+				f.VFMADD231PS(tap, y, sums[3*i+t])
+			}
+		}
+	}
+	step("first", 0, 0)
+	f.CMPQ(f.rows, Imm(1))
+	f.JEQ(LabelRef("single"))
+	step("second", 0, 1)
+	f.Label("loop")
+	f.CMPQ(f.rows, Imm(2))
+	f.JEQ(LabelRef("rest"))
+	step("each", 0, 2)
+	f.DECQ(f.rows)
+	f.JMP(LabelRef("loop"))
+	f.Label("single")
+	step("middle", 1, 1)
+	f.JMP(LabelRef("last"))
+	f.Label("rest")
+	step("before", 1, 2)
+	f.Label("last")
+	step("end", 2, 2)
+}
+
+// productsOther goes down every other pixel.
+func (f *images) productsOther(sums []value) {
+	y := f.register(f.Context)
+	nextY := func() {
+		f.nextY(4, y)
+		f.order(y, y)
+	}
+	add := func(taps [3]value, kh int) {
+		for t, tap := range taps {
+			f.VFMADD231PS(tap, y, sums[3*kh+t])
+		}
+	}
+	nextY()
+	taps := f.nextRow("first", true)
+	f.Label("loop")
+	add(taps, 0)
+	add(f.nextRow("middle", true), 1)
+	end := f.nextRow("end", true)
+	add(end, 2)
+	f.DECQ(f.rows)
+	f.JEQ(LabelRef("end"))
+	nextY()
+	for i := range taps {
+		f.VMOVAPS(end[i], taps[i])
+	}
+	f.JMP(LabelRef("loop"))
+	f.Label("end")
+}
