@@ -12,6 +12,11 @@ func Depth32(y *float32, ystep int, yplane int, x *float32, xstep int, xplane in
 //go:noescape
 func Depth3Other2(y *float32, ystep int, yplane int, x *float32, xstep int, xplane int, height int, first int, from int, w *float32, narrow int, cols *int, masks *int32, vectors int, rows int, planes int)
 
+// Depth3Spread2 adds up 3x3 taps for images with AVX2 and FMA, of which each other row and column begins a window: see convDepthwise3.
+//
+//go:noescape
+func Depth3Spread2(y *float32, ystep int, yplane int, x *float32, xstep int, xplane int, height int, first int, from int, w *float32, narrow int, cols *int, masks *int32, vectors int, rows int, planes int)
+
 // Depth3Grad2 adds to nine vectors of sums, so far apart, the products of images with AVX2 and FMA, whose windows begin at neighbours:
 // see convDepthwiseWGrad.
 //

@@ -326,8 +326,8 @@ narroweachinside:
 	MOVQ        narrow+88(FP), R15
 	CMPQ        R15, $0x04
 	JLT         narroweachfew
-	VMOVUPS     X9, (R12)
 	LEAQ        counts<>+0(SB), BP
+	VMOVUPS     X9, (R12)
 	VMOVUPS     -16(BP)(R15*4), Y12
 	VPERMPS     Y9, Y12, Y12
 	VMOVUPS     X12, -16(R12)(R15*4)
@@ -365,8 +365,8 @@ narrowbeforeinside:
 	MOVQ        narrow+88(FP), R14
 	CMPQ        R14, $0x04
 	JLT         narrowbeforefew
-	VMOVUPS     X9, (R12)
 	LEAQ        counts<>+0(SB), R15
+	VMOVUPS     X9, (R12)
 	VMOVUPS     -16(R15)(R14*4), Y12
 	VPERMPS     Y9, Y12, Y12
 	VMOVUPS     X12, -16(R12)(R14*4)
@@ -398,8 +398,8 @@ narrowendinside:
 	MOVQ        narrow+88(FP), R11
 	CMPQ        R11, $0x04
 	JLT         narrowendfew
-	VMOVUPS     X9, (R12)
 	LEAQ        counts<>+0(SB), R13
+	VMOVUPS     X9, (R12)
 	VMOVUPS     -16(R13)(R11*4), Y12
 	VPERMPS     Y9, Y12, Y12
 	VMOVUPS     X12, -16(R12)(R11*4)
@@ -560,8 +560,8 @@ vector:
 	VMOVUPS    96(R9), Y13
 	VMASKMOVPS 40(R10), Y13, Y13
 	VSHUFPS    $0x88, Y13, Y12, Y12
-	PREFETCHT0 (R10)(SI*1)
 	PREFETCHT0 32(R10)(SI*1)
+	PREFETCHT0 (R10)(SI*1)
 
 firstinside:
 	INCQ        R12
@@ -585,8 +585,8 @@ loop:
 	VMOVUPS    96(R9), Y13
 	VMASKMOVPS 40(R10), Y13, Y13
 	VSHUFPS    $0x88, Y13, Y12, Y12
-	PREFETCHT0 (R10)(SI*1)
 	PREFETCHT0 32(R10)(SI*1)
+	PREFETCHT0 (R10)(SI*1)
 
 middleinside:
 	INCQ        R12
@@ -607,8 +607,8 @@ middleinside:
 	VMOVUPS     96(R9), Y10
 	VMASKMOVPS  40(R10), Y10, Y10
 	VSHUFPS     $0x88, Y10, Y13, Y13
-	PREFETCHT0  (R10)(SI*1)
 	PREFETCHT0  32(R10)(SI*1)
+	PREFETCHT0  (R10)(SI*1)
 
 endinside:
 	INCQ        R12
@@ -695,8 +695,8 @@ narrowvector:
 	VMOVUPS    96(R9), Y13
 	VMASKMOVPS 40(R10), Y13, Y13
 	VSHUFPS    $0x88, Y13, Y12, Y12
-	PREFETCHT0 (R10)(SI*1)
 	PREFETCHT0 32(R10)(SI*1)
+	PREFETCHT0 (R10)(SI*1)
 
 narrowfirstinside:
 	INCQ        R12
@@ -720,8 +720,8 @@ narrowloop:
 	VMOVUPS    96(R9), Y13
 	VMASKMOVPS 40(R10), Y13, Y13
 	VSHUFPS    $0x88, Y13, Y12, Y12
-	PREFETCHT0 (R10)(SI*1)
 	PREFETCHT0 32(R10)(SI*1)
+	PREFETCHT0 (R10)(SI*1)
 
 narrowmiddleinside:
 	INCQ        R12
@@ -742,8 +742,8 @@ narrowmiddleinside:
 	VMOVUPS     96(R9), Y10
 	VMASKMOVPS  40(R10), Y10, Y10
 	VSHUFPS     $0x88, Y10, Y13, Y13
-	PREFETCHT0  (R10)(SI*1)
 	PREFETCHT0  32(R10)(SI*1)
+	PREFETCHT0  (R10)(SI*1)
 
 narrowendinside:
 	INCQ        R12
@@ -760,8 +760,8 @@ narrowendinside:
 	MOVQ        narrow+80(FP), R14
 	CMPQ        R14, $0x04
 	JLT         narrowfew
-	VMOVUPS     X9, (R11)
 	LEAQ        counts<>+0(SB), R15
+	VMOVUPS     X9, (R11)
 	VMOVUPS     -16(R15)(R14*4), Y11
 	VPERMPS     Y9, Y11, Y11
 	VMOVUPS     X11, -16(R11)(R14*4)
@@ -805,6 +805,318 @@ narrowfew:
 	VMOVUPS    64(R15)(R14*4), Y11
 	VMASKMOVPS Y9, Y11, (R11)
 	JMP        narrowwritten
+
+// func Depth3Spread2(y *float32, ystep int, yplane int, x *float32, xstep int, xplane int, height int, first int, from int, w *float32, narrow int, cols *int, masks *int32, vectors int, rows int, planes int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·Depth3Spread2(SB), NOSPLIT, $8-128
+	MOVQ  x+24(FP), AX
+	MOVQ  y+0(FP), CX
+	MOVQ  xstep+32(FP), DX
+	SHLQ  $0x02, DX
+	MOVQ  ystep+8(FP), BX
+	SHLQ  $0x02, BX
+	MOVQ  xplane+40(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  yplane+16(FP), DI
+	SHLQ  $0x02, DI
+	MOVQ  narrow+80(FP), R8
+	TESTQ R8, R8
+	JNE   narrow
+
+plane:
+	MOVQ         w+72(FP), R8
+	VBROADCASTSS (R8), Y0
+	VBROADCASTSS 4(R8), Y1
+	VBROADCASTSS 8(R8), Y2
+	VBROADCASTSS 12(R8), Y3
+	VBROADCASTSS 16(R8), Y4
+	VBROADCASTSS 20(R8), Y5
+	VBROADCASTSS 24(R8), Y6
+	VBROADCASTSS 28(R8), Y7
+	VBROADCASTSS 32(R8), Y8
+	ADDQ         $0x24, w+72(FP)
+	MOVQ         cols+88(FP), R8
+	MOVQ         masks+96(FP), R9
+	MOVQ         vectors+104(FP), R10
+	MOVQ         R10, (SP)
+
+vector:
+	MOVQ       (R8), R10
+	ADDQ       from+64(FP), R10
+	LEAQ       (AX)(R10*4), R10
+	MOVQ       8(R8), R11
+	LEAQ       (CX)(R11*4), R11
+	MOVQ       first+56(FP), R12
+	MOVQ       rows+112(FP), R13
+	CMPQ       R12, height+48(FP)
+	JAE        firstoutside
+	VMOVUPS    (R9), Y9
+	VMASKMOVPS (R10), Y9, Y9
+	VPERMPD    $0xd8, Y9, Y9
+	VMOVUPS    32(R9), Y10
+	VMASKMOVPS 4(R10), Y10, Y10
+	VPERMPD    $0xd8, Y10, Y10
+	PREFETCHT0 (R10)(SI*1)
+
+firstinside:
+	INCQ R12
+	ADDQ DX, R10
+
+loop:
+	CMPQ       R12, height+48(FP)
+	JAE        nextoutside
+	VMOVUPS    (R9), Y11
+	VMASKMOVPS (R10), Y11, Y11
+	VPERMPD    $0xd8, Y11, Y11
+	VMOVUPS    32(R9), Y12
+	VMASKMOVPS 4(R10), Y12, Y12
+	VPERMPD    $0xd8, Y12, Y12
+	PREFETCHT0 (R10)(SI*1)
+
+nextinside:
+	INCQ        R12
+	ADDQ        DX, R10
+	VXORPS      Y13, Y13, Y13
+	VXORPS      Y14, Y14, Y14
+	VFMADD231PS Y9, Y4, Y13
+	VFMADD231PS Y10, Y3, Y14
+	VFMADD231PS Y9, Y5, Y14
+	PREFETCHT0  (R11)(DI*1)
+	VUNPCKLPS   Y14, Y13, Y15
+	VUNPCKHPS   Y14, Y13, Y13
+	VMOVUPS     Y15, (R11)
+	VMOVUPS     Y13, 32(R11)
+	ADDQ        BX, R11
+	DECQ        R13
+	JEQ         end
+	VXORPS      Y13, Y13, Y13
+	VXORPS      Y14, Y14, Y14
+	VFMADD231PS Y11, Y1, Y13
+	VFMADD231PS Y9, Y7, Y13
+	VFMADD231PS Y12, Y0, Y14
+	VFMADD231PS Y11, Y2, Y14
+	VFMADD231PS Y10, Y6, Y14
+	VFMADD231PS Y9, Y8, Y14
+	PREFETCHT0  (R11)(DI*1)
+	VUNPCKLPS   Y14, Y13, Y9
+	VUNPCKHPS   Y14, Y13, Y13
+	VMOVUPS     Y9, (R11)
+	VMOVUPS     Y13, 32(R11)
+	ADDQ        BX, R11
+	VMOVAPS     Y11, Y9
+	VMOVAPS     Y12, Y10
+	DECQ        R13
+	JNE         loop
+
+end:
+	ADDQ $0x10, R8
+	ADDQ $0x40, R9
+	DECQ (SP)
+	JNE  vector
+	ADDQ SI, AX
+	ADDQ DI, CX
+	DECQ planes+120(FP)
+	JNE  plane
+	VZEROUPPER
+	RET
+
+firstoutside:
+	VXORPS Y9, Y9, Y9
+	VXORPS Y10, Y10, Y10
+	JMP    firstinside
+
+nextoutside:
+	VXORPS Y11, Y11, Y11
+	VXORPS Y12, Y12, Y12
+	JMP    nextinside
+
+narrow:
+narrowplane:
+	MOVQ         w+72(FP), R8
+	VBROADCASTSS (R8), Y0
+	VBROADCASTSS 4(R8), Y1
+	VBROADCASTSS 8(R8), Y2
+	VBROADCASTSS 12(R8), Y3
+	VBROADCASTSS 16(R8), Y4
+	VBROADCASTSS 20(R8), Y5
+	VBROADCASTSS 24(R8), Y6
+	VBROADCASTSS 28(R8), Y7
+	VBROADCASTSS 32(R8), Y8
+	ADDQ         $0x24, w+72(FP)
+	MOVQ         cols+88(FP), R8
+	MOVQ         masks+96(FP), R9
+	MOVQ         vectors+104(FP), R10
+	MOVQ         R10, (SP)
+
+narrowvector:
+	MOVQ       (R8), R10
+	ADDQ       from+64(FP), R10
+	LEAQ       (AX)(R10*4), R10
+	MOVQ       8(R8), R11
+	LEAQ       (CX)(R11*4), R11
+	MOVQ       first+56(FP), R12
+	MOVQ       rows+112(FP), R13
+	CMPQ       R12, height+48(FP)
+	JAE        narrowfirstoutside
+	VMOVUPS    (R9), Y9
+	VMASKMOVPS (R10), Y9, Y9
+	VPERMPD    $0xd8, Y9, Y9
+	VMOVUPS    32(R9), Y10
+	VMASKMOVPS 4(R10), Y10, Y10
+	VPERMPD    $0xd8, Y10, Y10
+	PREFETCHT0 (R10)(SI*1)
+
+narrowfirstinside:
+	INCQ R12
+	ADDQ DX, R10
+
+narrowloop:
+	CMPQ       R12, height+48(FP)
+	JAE        narrownextoutside
+	VMOVUPS    (R9), Y11
+	VMASKMOVPS (R10), Y11, Y11
+	VPERMPD    $0xd8, Y11, Y11
+	VMOVUPS    32(R9), Y12
+	VMASKMOVPS 4(R10), Y12, Y12
+	VPERMPD    $0xd8, Y12, Y12
+	PREFETCHT0 (R10)(SI*1)
+
+narrownextinside:
+	INCQ        R12
+	ADDQ        DX, R10
+	VXORPS      Y13, Y13, Y13
+	VXORPS      Y14, Y14, Y14
+	VFMADD231PS Y9, Y4, Y13
+	VFMADD231PS Y10, Y3, Y14
+	VFMADD231PS Y9, Y5, Y14
+	PREFETCHT0  (R11)(DI*1)
+	VUNPCKLPS   Y14, Y13, Y15
+	VUNPCKHPS   Y14, Y13, Y13
+	MOVQ        narrow+80(FP), R14
+	CMPQ        R14, $0x08
+	JLT         narrowupperhalf
+	VMOVUPS     Y15, (R11)
+	JEQ         narrowupperzipped
+	SUBQ        $0x08, R14
+	CMPQ        R14, $0x04
+	JLT         narrowupperhighfew
+	LEAQ        counts<>+0(SB), R15
+	VMOVUPS     X13, 32(R11)
+	VMOVUPS     -16(R15)(R14*4), Y14
+	VPERMPS     Y13, Y14, Y14
+	VMOVUPS     X14, 16(R11)(R14*4)
+
+narrowupperhighwritten:
+narrowupperzipped:
+	ADDQ        BX, R11
+	DECQ        R13
+	JEQ         narrowend
+	VXORPS      Y13, Y13, Y13
+	VXORPS      Y14, Y14, Y14
+	VFMADD231PS Y11, Y1, Y13
+	VFMADD231PS Y9, Y7, Y13
+	VFMADD231PS Y12, Y0, Y14
+	VFMADD231PS Y11, Y2, Y14
+	VFMADD231PS Y10, Y6, Y14
+	VFMADD231PS Y9, Y8, Y14
+	PREFETCHT0  (R11)(DI*1)
+	VUNPCKLPS   Y14, Y13, Y9
+	VUNPCKHPS   Y14, Y13, Y13
+	MOVQ        narrow+80(FP), R14
+	CMPQ        R14, $0x08
+	JLT         narrowlowerhalf
+	VMOVUPS     Y9, (R11)
+	JEQ         narrowlowerzipped
+	SUBQ        $0x08, R14
+	CMPQ        R14, $0x04
+	JLT         narrowlowerhighfew
+	LEAQ        counts<>+0(SB), R15
+	VMOVUPS     X13, 32(R11)
+	VMOVUPS     -16(R15)(R14*4), Y14
+	VPERMPS     Y13, Y14, Y14
+	VMOVUPS     X14, 16(R11)(R14*4)
+
+narrowlowerhighwritten:
+narrowlowerzipped:
+	ADDQ    BX, R11
+	VMOVAPS Y11, Y9
+	VMOVAPS Y12, Y10
+	DECQ    R13
+	JNE     narrowloop
+
+narrowend:
+	ADDQ $0x10, R8
+	ADDQ $0x40, R9
+	DECQ (SP)
+	JNE  narrowvector
+	ADDQ SI, AX
+	ADDQ DI, CX
+	DECQ planes+120(FP)
+	JNE  narrowplane
+	VZEROUPPER
+	RET
+
+narrowfirstoutside:
+	VXORPS Y9, Y9, Y9
+	VXORPS Y10, Y10, Y10
+	JMP    narrowfirstinside
+
+narrownextoutside:
+	VXORPS Y11, Y11, Y11
+	VXORPS Y12, Y12, Y12
+	JMP    narrownextinside
+
+narrowupperhighfew:
+	LEAQ       lanes<>+0(SB), R15
+	NEGQ       R14
+	VMOVUPS    64(R15)(R14*4), Y14
+	VMASKMOVPS Y13, Y14, 32(R11)
+	JMP        narrowupperhighwritten
+
+narrowupperhalf:
+	CMPQ    R14, $0x04
+	JLT     narrowupperlowfew
+	LEAQ    counts<>+0(SB), R15
+	VMOVUPS X15, (R11)
+	VMOVUPS -16(R15)(R14*4), Y14
+	VPERMPS Y15, Y14, Y14
+	VMOVUPS X14, -16(R11)(R14*4)
+
+narrowupperlowwritten:
+	JMP narrowupperzipped
+
+narrowlowerhighfew:
+	LEAQ       lanes<>+0(SB), R15
+	NEGQ       R14
+	VMOVUPS    64(R15)(R14*4), Y14
+	VMASKMOVPS Y13, Y14, 32(R11)
+	JMP        narrowlowerhighwritten
+
+narrowlowerhalf:
+	CMPQ    R14, $0x04
+	JLT     narrowlowerlowfew
+	LEAQ    counts<>+0(SB), R15
+	VMOVUPS X9, (R11)
+	VMOVUPS -16(R15)(R14*4), Y14
+	VPERMPS Y9, Y14, Y14
+	VMOVUPS X14, -16(R11)(R14*4)
+
+narrowlowerlowwritten:
+	JMP narrowlowerzipped
+
+narrowupperlowfew:
+	LEAQ       lanes<>+0(SB), R15
+	NEGQ       R14
+	VMOVUPS    64(R15)(R14*4), Y14
+	VMASKMOVPS Y15, Y14, (R11)
+	JMP        narrowupperlowwritten
+
+narrowlowerlowfew:
+	LEAQ       lanes<>+0(SB), R15
+	NEGQ       R14
+	VMOVUPS    64(R15)(R14*4), Y14
+	VMASKMOVPS Y9, Y14, (R11)
+	JMP        narrowlowerlowwritten
 
 // func Depth3Grad2(sums *float32, apart int, y *float32, ystep int, yplane int, x *float32, xstep int, xplane int, height int, first int, from int, step int, cols *int, masks *int32, vectors int, rows int, planes int)
 // Requires: AVX, FMA3, MMX+
@@ -1133,8 +1445,8 @@ vector:
 	VMOVUPS    96(R9), Y13
 	VMASKMOVPS 40(R10), Y13, Y13
 	VSHUFPS    $0x88, Y13, Y12, Y12
-	PREFETCHT0 (R10)(SI*1)
 	PREFETCHT0 32(R10)(SI*1)
+	PREFETCHT0 (R10)(SI*1)
 
 firstinside:
 	INCQ R12
@@ -1157,8 +1469,8 @@ loop:
 	VMOVUPS     96(R9), Y13
 	VMASKMOVPS  40(R10), Y13, Y13
 	VSHUFPS     $0x88, Y13, Y12, Y12
-	PREFETCHT0  (R10)(SI*1)
 	PREFETCHT0  32(R10)(SI*1)
+	PREFETCHT0  (R10)(SI*1)
 
 middleinside:
 	INCQ        R12
@@ -1179,8 +1491,8 @@ middleinside:
 	VMOVUPS     96(R9), Y13
 	VMASKMOVPS  40(R10), Y13, Y13
 	VSHUFPS     $0x88, Y13, Y12, Y12
-	PREFETCHT0  (R10)(SI*1)
 	PREFETCHT0  32(R10)(SI*1)
+	PREFETCHT0  (R10)(SI*1)
 
 endinside:
 	INCQ        R12

@@ -49,6 +49,10 @@ func emitDepth3(c *build.Context, s simd) {
 			fmt.Sprintf("adds up 3x3 taps for images with %s, whose windows begin at %s: see convDepthwise3.", s.about, doc))
 		f.sums(other)
 	}
+	f := &images{lang: &lang{c, s, map[string]bool{}}, taps: 2, counts: counts}
+	f.define("Depth3Spread", "func(y *float32, "+imagesParams+", w *float32, narrow int, "+imagesCounts+")",
+		fmt.Sprintf("adds up 3x3 taps for images with %s, of which each other row and column begins a window: see convDepthwise3.", s.about))
+	f.spread()
 	for _, other := range []bool{false, true} {
 		f := &images{lang: &lang{c, s, map[string]bool{}}, taps: 4}
 		name, doc, step := "Depth3Grad", "neighbours", "step int, "
@@ -96,10 +100,11 @@ func (f *images) through(label string, begin, down, end func()) {
 	f.DECQ(f.arg("planes"))
 	f.JNE(LabelRef(label + "plane"))
 	f.done()
-	for _, emit := range f.later {
+	for len(f.later) > 0 { // which may have more to follow
+		emit := f.later[0]
+		f.later = f.later[1:]
 		emit()
 	}
-	f.later = nil
 }
 
 // start takes the arguments.
@@ -117,31 +122,12 @@ func (f *images) masked(m Mem, mask int, to value) {
 	f.load(f.Context, m, Mem{Base: f.masks, Disp: 4 * f.lanes * mask}, to, to)
 }
 
-// nextRow loads the three taps of the next row of x, or zeros if it is outside.
-func (f *images) nextRow(label string, other bool) (taps [3]value) {
-	for i := range taps {
-		taps[i] = f.register(f.Context)
-	}
+// nextRow has load load the taps of the next row of x, or makes them zeros if it is outside.
+func (f *images) nextRow(label string, taps []value, load func()) {
 	f.CMPQ(f.row, f.arg("height"))
 	f.JAE(LabelRef(label + "outside"))
-	if other {
-		high := f.register(f.Context)
-		f.masked(Mem{Base: f.xAt}, 0, taps[1])
-		f.masked(Mem{Base: f.xAt, Disp: 4 * f.lanes}, 1, high)
-		f.VSHUFPS(Imm(0x88), high, taps[1], taps[0])
-		f.VSHUFPS(Imm(0xdd), high, taps[1], taps[1])
-		f.masked(Mem{Base: f.xAt, Disp: 8}, 2, taps[2])
-		f.masked(Mem{Base: f.xAt, Disp: 4*f.lanes + 8}, 3, high)
-		f.VSHUFPS(Imm(0x88), high, taps[2], taps[2])
-	} else {
-		f.masked(Mem{Base: f.xAt}, 0, taps[0])
-		f.masked(Mem{Base: f.xAt, Index: f.step, Scale: 1}, 1, taps[1])
-		f.masked(Mem{Base: f.xAt, Index: f.step, Scale: 2}, 2, taps[2])
-	}
+	load()
 	f.PREFETCHT0(Mem{Base: f.xAt, Index: f.xplane, Scale: 1})
-	if other {
-		f.PREFETCHT0(Mem{Base: f.xAt, Index: f.xplane, Scale: 1, Disp: 4 * f.lanes})
-	}
 	f.Label(label + "inside")
 	f.INCQ(f.row)
 	f.ADDQ(f.xstep, f.xAt)
@@ -152,6 +138,42 @@ func (f *images) nextRow(label string, other bool) (taps [3]value) {
 		}
 		f.JMP(LabelRef(label + "inside"))
 	})
+}
+
+// fresh are n registers.
+func (f *images) fresh(n int) []value {
+	all := make([]value, n)
+	for i := range all {
+		all[i] = f.register(f.Context)
+	}
+	return all
+}
+
+// nextTaps loads three neighbours for each lane.
+func (f *images) nextTaps(label string) []value {
+	taps := f.fresh(3)
+	f.nextRow(label, taps, func() {
+		f.masked(Mem{Base: f.xAt}, 0, taps[0])
+		f.masked(Mem{Base: f.xAt, Index: f.step, Scale: 1}, 1, taps[1])
+		f.masked(Mem{Base: f.xAt, Index: f.step, Scale: 2}, 2, taps[2])
+	})
+	return taps
+}
+
+// nextOthers does so for lanes that are two pixels apart, in the order of [images.order].
+func (f *images) nextOthers(label string) []value {
+	taps := f.fresh(3)
+	f.nextRow(label, taps, func() {
+		high := f.register(f.Context)
+		f.masked(Mem{Base: f.xAt}, 0, taps[1])
+		f.masked(Mem{Base: f.xAt, Disp: 4 * f.lanes}, 1, high)
+		f.VSHUFPS(Imm(0x88), high, taps[1], taps[0])
+		f.VSHUFPS(Imm(0xdd), high, taps[1], taps[1])
+		f.masked(Mem{Base: f.xAt, Disp: 8}, 2, taps[2])
+		f.masked(Mem{Base: f.xAt, Disp: 4*f.lanes + 8}, 3, high)
+		f.VSHUFPS(Imm(0x88), high, taps[2], taps[2])
+		f.PREFETCHT0(Mem{Base: f.xAt, Index: f.xplane, Scale: 1, Disp: 4 * f.lanes})
+	})
 	return taps
 }
 
@@ -161,20 +183,21 @@ func (f *images) order(v value, to value) { f.VPERMPD(Imm(0xd8), v, to) }
 // sums computes images.
 func (f *images) sums(other bool) {
 	f.start(other)
-	w := make([]value, 9)
-	for i := range w {
-		w[i] = f.register(f.Context)
+	down := f.sumsEach
+	if other {
+		down = f.sumsOther
 	}
-	narrow := f.param("narrow")
+	f.weighted(down)
+}
+
+// weighted goes through images with each one's weights, for rows that fill vectors, and for narrow ones.
+func (f *images) weighted(down func(label string, w []value)) {
+	w, narrow := f.fresh(9), f.param("narrow")
 	f.TESTQ(narrow, narrow)
 	f.JNE(LabelRef("narrow"))
 	for _, label := range []string{"", "narrow"} {
 		if label != "" {
 			f.Label(label)
-		}
-		down := func() { f.sumsEach(label, w) }
-		if other {
-			down = func() { f.sumsOther(label, w) }
 		}
 		f.through(label, func() {
 			at := f.param("w")
@@ -182,7 +205,7 @@ func (f *images) sums(other bool) {
 				f.broadcast(f.Context, Mem{Base: at, Disp: 4 * i}, w[i])
 			}
 			f.ADDQ(Imm(36), f.arg("w"))
-		}, down, func() {})
+		}, func() { down(label, w) }, func() {})
 	}
 }
 
@@ -191,24 +214,29 @@ func (f *images) put(label, narrow string, sum, tmp value) {
 	f.PREFETCHT0(Mem{Base: f.yAt, Index: f.yplane, Scale: 1})
 	if narrow == "" {
 		f.VMOVUPS(sum, Mem{Base: f.yAt})
-		f.ADDQ(f.ystep, f.yAt)
-		return
+	} else {
+		f.putSome(label, f.param("narrow"), 0, sum, tmp)
 	}
-	n, at := f.param("narrow"), f.GP64()
+	f.ADDQ(f.ystep, f.yAt)
+}
+
+// putSome writes the first n lanes, of more than none and fewer than all, behind some bytes of a row of y. Two
+// halves that overlap take less time than a mask.
+func (f *images) putSome(label string, n reg.GPVirtual, behind int, v, tmp value) {
+	at := f.GP64()
 	f.CMPQ(n, Imm(4))
 	f.JLT(LabelRef(label + "few"))
-	f.VMOVUPS(sum.AsX(), Mem{Base: f.yAt}) // the first four, and the last four again: a mask would take longer
 	f.LEAQ(f.counts, at)
+	f.VMOVUPS(v.AsX(), Mem{Base: f.yAt, Disp: behind})
 	f.VMOVUPS(Mem{Base: at, Index: n, Scale: 4, Disp: -16}, tmp)
-	f.VPERMPS(sum, tmp, tmp)
-	f.VMOVUPS(tmp.AsX(), Mem{Base: f.yAt, Index: n, Scale: 4, Disp: -16})
+	f.VPERMPS(v, tmp, tmp)
+	f.VMOVUPS(tmp.AsX(), Mem{Base: f.yAt, Index: n, Scale: 4, Disp: behind - 16})
 	f.Label(label + "written")
-	f.ADDQ(f.ystep, f.yAt)
 	f.later = append(f.later, func() {
 		f.Label(label + "few")
 		f.LEAQ(maskTable(f.Context), at)
 		f.NEGQ(n)
-		f.store(f.Context, sum, Mem{Base: at, Index: n, Scale: 4, Disp: maskZeros}, tmp, Mem{Base: f.yAt})
+		f.store(f.Context, v, Mem{Base: at, Index: n, Scale: 4, Disp: maskZeros}, tmp, Mem{Base: f.yAt, Disp: behind})
 		f.JMP(LabelRef(label + "written"))
 	})
 }
@@ -220,7 +248,7 @@ func (f *images) sumsEach(label string, w []value) {
 	ends, middle, begins := f.register(f.Context), f.register(f.Context), f.register(f.Context)
 	step := func(name string, first, last int) { // of the three, those from first to last
 		name = label + name
-		taps := f.nextRow(name, false)
+		taps := f.nextTaps(name)
 		f.clear(f.Context, begins)
 		for i, sum := range []value{begins, middle, ends} {
 			if i < first || i > last {
@@ -254,17 +282,17 @@ func (f *images) sumsEach(label string, w []value) {
 // sumsOther goes down every other pixel.
 func (f *images) sumsOther(label string, w []value) {
 	sum, next := f.register(f.Context), f.register(f.Context)
-	add := func(taps [3]value, kh int, sum value) {
+	add := func(taps []value, kh int, sum value) {
 		for t, tap := range taps {
 			f.VFMADD231PS(tap, w[3*kh+t], sum)
 		}
 	}
 	f.clear(f.Context, next)
-	add(f.nextRow(label+"first", true), 0, next)
+	add(f.nextOthers(label+"first"), 0, next)
 	f.Label(label + "loop")
 	f.VMOVAPS(next, sum)
-	add(f.nextRow(label+"middle", true), 1, sum)
-	taps := f.nextRow(label+"end", true)
+	add(f.nextOthers(label+"middle"), 1, sum)
+	taps := f.nextOthers(label+"end")
 	add(taps, 2, sum)
 	f.clear(f.Context, next)
 	add(taps, 0, next)
@@ -274,13 +302,80 @@ func (f *images) sumsOther(label string, w []value) {
 	f.JNE(LabelRef(label + "loop"))
 }
 
+// spread goes down images whose every other row and column begins a window. A row of x makes two of y, of which
+// the second one needs the next row of x, too, and a column two columns.
+func (f *images) spread() {
+	f.start(true)
+	f.weighted(func(label string, w []value) {
+		x, below := f.fresh(2), f.fresh(2) // each with its next column
+		load := func(name string, to []value) {
+			f.nextRow(label+name, to, func() {
+				for i, v := range to {
+					f.masked(Mem{Base: f.xAt, Disp: 4 * i}, i, v)
+					f.order(v, v)
+				}
+			})
+		}
+		tap := func(x value, weight int, sum value) { f.VFMADD231PS(x, w[weight], sum) }
+		load("first", x)
+		f.Label(label + "loop")
+		load("next", below)
+		even, odd := f.zero(), f.zero()
+		tap(x[0], 4, even)
+		tap(x[1], 3, odd)
+		tap(x[0], 5, odd)
+		f.zip(label+"upper", label, even, odd)
+		f.DECQ(f.rows)
+		f.JEQ(LabelRef(label + "end"))
+		even, odd = f.zero(), f.zero()
+		tap(below[0], 1, even)
+		tap(x[0], 7, even)
+		tap(below[1], 0, odd)
+		tap(below[0], 2, odd)
+		tap(x[1], 6, odd)
+		tap(x[0], 8, odd)
+		f.zip(label+"lower", label, even, odd)
+		for i := range x {
+			f.VMOVAPS(below[i], x[i])
+		}
+		f.DECQ(f.rows)
+		f.JNE(LabelRef(label + "loop"))
+		f.Label(label + "end")
+	})
+}
+
+// zip writes a row of y of its even and odd columns, which have the order of [images.order].
+func (f *images) zip(label, narrow string, even, odd value) {
+	low := f.register(f.Context)
+	f.PREFETCHT0(Mem{Base: f.yAt, Index: f.yplane, Scale: 1})
+	f.VUNPCKLPS(odd, even, low)
+	f.VUNPCKHPS(odd, even, even)
+	if narrow == "" {
+		f.VMOVUPS(low, Mem{Base: f.yAt})
+		f.VMOVUPS(even, Mem{Base: f.yAt, Disp: 4 * f.lanes})
+		f.ADDQ(f.ystep, f.yAt)
+		return
+	}
+	n := f.param("narrow")
+	f.CMPQ(n, Imm(uint64(f.lanes)))
+	f.JLT(LabelRef(label + "half"))
+	f.VMOVUPS(low, Mem{Base: f.yAt})
+	f.JEQ(LabelRef(label + "zipped"))
+	f.SUBQ(Imm(uint64(f.lanes)), n)
+	f.putSome(label+"high", n, 4*f.lanes, even, odd)
+	f.Label(label + "zipped")
+	f.ADDQ(f.ystep, f.yAt)
+	f.later = append(f.later, func() {
+		f.Label(label + "half")
+		f.putSome(label+"low", n, 0, low, odd)
+		f.JMP(LabelRef(label + "zipped"))
+	})
+}
+
 // products computes sums of images.
 func (f *images) products(other bool) {
 	f.start(other)
-	sums := make([]value, 9)
-	for i := range sums {
-		sums[i] = f.register(f.Context)
-	}
+	sums := f.fresh(9)
 	down := func() { f.productsEach(sums) }
 	if other {
 		down = func() { f.productsOther(sums) }
@@ -319,7 +414,7 @@ func (f *images) productsEach(sums []value) {
 		if first == 0 {
 			f.nextY(3, begins)
 		}
-		taps := f.nextRow(name, false)
+		taps := f.nextTaps(name)
 		for i, y := range []value{begins, middle, ends} {
 			if i < first || i > last {
 				continue
@@ -355,17 +450,17 @@ func (f *images) productsOther(sums []value) {
 		f.nextY(4, y)
 		f.order(y, y)
 	}
-	add := func(taps [3]value, kh int) {
+	add := func(taps []value, kh int) {
 		for t, tap := range taps {
 			f.VFMADD231PS(tap, y, sums[3*kh+t])
 		}
 	}
 	nextY()
-	taps := f.nextRow("first", true)
+	taps := f.nextOthers("first")
 	f.Label("loop")
 	add(taps, 0)
-	add(f.nextRow("middle", true), 1)
-	end := f.nextRow("end", true)
+	add(f.nextOthers("middle"), 1)
+	end := f.nextOthers("end")
 	add(end, 2)
 	f.DECQ(f.rows)
 	f.JEQ(LabelRef("end"))

@@ -76,6 +76,8 @@ var dispatch = map[string][]dispatched{
 			doc: "adds up 3x3 taps for images whose windows begin at neighbouring pixels: see convDepthwise3."},
 		{name: "depth3Other", asm: "Depth3Other", params: "y *float32, " + imagesParams + ", w *float32, narrow int, " + imagesCounts, shared: true, otherwise: "panic",
 			doc: "adds up 3x3 taps for images whose windows begin at every other pixel: see convDepthwise3."},
+		{name: "depth3Spread", asm: "Depth3Spread", params: "y *float32, " + imagesParams + ", w *float32, narrow int, " + imagesCounts, shared: true, otherwise: "panic",
+			doc: "adds up 3x3 taps for images of which each other row and column begins a window: see convDepthwise3."},
 		{name: "depth3GradEach", asm: "Depth3Grad", params: "sums *float32, apart int, y *float32, " + imagesParams + ", step int, " + imagesCounts, shared: true, otherwise: "panic",
 			doc: "adds to nine vectors of sums the products of images whose windows begin at neighbouring pixels: see convDepthwiseWGrad."},
 		{name: "depth3GradOther", asm: "Depth3GradOther", params: "sums *float32, apart int, y *float32, " + imagesParams + ", " + imagesCounts, shared: true, otherwise: "panic",

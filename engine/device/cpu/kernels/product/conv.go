@@ -110,6 +110,9 @@ func newConvGradX(n *graph.Node, on work.Target) (work.Kernel, error) {
 // wayOfX is the fastest way of dx.
 func wayOfX(s *convShape) convolver {
 	if s.stride > 1 {
+		if d := newConvDepthwise3Stride(s); d != nil {
+			return d
+		}
 		if d := newConvDepthwiseStride(s); d != nil {
 			return d
 		}

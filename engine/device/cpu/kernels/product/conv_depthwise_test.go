@@ -82,6 +82,9 @@ func TestImagesInPlaceHaveTheBitsOfCopies(t *testing.T) {
 			if s.stride == 1 {
 				checkBits(t, "dx of "+name, runWay(r, newConvDepthwise3(s, s.backward()), dy, w, s.lenX()), runWay(r, newConvDepthwise(s, s.backward()), dy, w, s.lenX()))
 			}
+			if s.stride == 2 && s.pad%2 == 1 {
+				checkBits(t, "dx of "+name, runWay(r, newConvDepthwise3Stride(s), dy, w, s.lenX()), runWay(r, newConvDepthwiseStride(s), dy, w, s.lenX()))
+			}
 			dw := newConvDepthwiseWGrad(s)
 			got := runWay(r, dw, x, dy, s.lenW())
 			if dw.columns == nil {

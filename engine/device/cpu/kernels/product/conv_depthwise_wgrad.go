@@ -45,10 +45,8 @@ func (d *convDepthwiseWGrad) cutColumns() {
 	for c := 0; c < ow; c += columnLanes {
 		n := min(columnLanes, ow-c)
 		of := &d.columns[c/columnLanes%len(d.columns)]
-		of.add(&d.im, c, n)
-		for l := range columnLanes { // of y
-			of.masks = append(of.masks, maskOf(l < n))
-		}
+		of.addWindows(&d.im, c, n)
+		of.addMask(func(l int) bool { return l < n }) // of y
 	}
 }
 

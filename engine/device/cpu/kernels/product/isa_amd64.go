@@ -166,6 +166,17 @@ func depth3Other(set isa.ISA, y *float32, ystep, yplane int, x *float32, xstep, 
 	}
 }
 
+// depth3Spread adds up 3x3 taps for images of which each other row and column begins a
+// window: see convDepthwise3. It needs vectors.
+func depth3Spread(set isa.ISA, y *float32, ystep, yplane int, x *float32, xstep, xplane, height, first, from int, w *float32, narrow int, cols *int, masks *int32, vectors, rows, planes int) {
+	switch set {
+	case isa.AMX, isa.AVX512, isa.AVX2:
+		asm.Depth3Spread2(y, ystep, yplane, x, xstep, xplane, height, first, from, w, narrow, cols, masks, vectors, rows, planes)
+	default:
+		panic("BUG: depth3Spread needs vectors")
+	}
+}
+
 // depth3GradEach adds to nine vectors of sums the products of images whose windows begin
 // at neighbouring pixels: see convDepthwiseWGrad. It needs vectors.
 func depth3GradEach(set isa.ISA, sums *float32, apart int, y *float32, ystep, yplane int, x *float32, xstep, xplane, height, first, from int, step int, cols *int, masks *int32, vectors, rows, planes int) {

@@ -89,6 +89,12 @@ func depth3Other(set isa.ISA, y *float32, ystep, yplane int, x *float32, xstep, 
 	panic("BUG: depth3Other needs vectors")
 }
 
+// depth3Spread adds up 3x3 taps for images of which each other row and column begins a
+// window: see convDepthwise3. It needs vectors.
+func depth3Spread(set isa.ISA, y *float32, ystep, yplane int, x *float32, xstep, xplane, height, first, from int, w *float32, narrow int, cols *int, masks *int32, vectors, rows, planes int) {
+	panic("BUG: depth3Spread needs vectors")
+}
+
 // depth3GradEach adds to nine vectors of sums the products of images whose windows begin
 // at neighbouring pixels: see convDepthwiseWGrad. It needs vectors.
 func depth3GradEach(set isa.ISA, sums *float32, apart int, y *float32, ystep, yplane int, x *float32, xstep, xplane, height, first, from int, step int, cols *int, masks *int32, vectors, rows, planes int) {
