@@ -146,10 +146,11 @@ func (d *convDepthwiseWGradWrite) Chunk(i int) {
 		clear(dw)
 		for part := range d.partials {
 			sums := d.sums[(c*d.partials+part)*w.partialSums():]
-			for t := range dw {
+			for t, sum := range dw {
 				for _, v := range sums[t*lanes:][:lanes] {
-					dw[t] += v
+					sum += v
 				}
+				dw[t] = sum
 			}
 		}
 	}
