@@ -1118,20 +1118,20 @@ narrowlowerlowfew:
 	VMASKMOVPS Y9, Y14, (R11)
 	JMP        narrowlowerlowwritten
 
-// func Depth3Grad2(sums *float32, apart int, y *float32, ystep int, yplane int, x *float32, xstep int, xplane int, height int, first int, from int, step int, cols *int, masks *int32, vectors int, rows int, planes int)
+// func Depth3Grad2(sums *float32, apart int, imageSums int, y *float32, ystep int, yplane int, x *float32, xstep int, xplane int, height int, first int, from int, step int, cols *int, masks *int32, vectors int, rows int, planes int)
 // Requires: AVX, FMA3, MMX+
-TEXT ·Depth3Grad2(SB), NOSPLIT, $8-136
-	MOVQ x+40(FP), AX
-	MOVQ y+16(FP), CX
-	MOVQ xstep+48(FP), DX
+TEXT ·Depth3Grad2(SB), NOSPLIT, $8-144
+	MOVQ x+48(FP), AX
+	MOVQ y+24(FP), CX
+	MOVQ xstep+56(FP), DX
 	SHLQ $0x02, DX
-	MOVQ ystep+24(FP), BX
+	MOVQ ystep+32(FP), BX
 	SHLQ $0x02, BX
-	MOVQ xplane+56(FP), SI
+	MOVQ xplane+64(FP), SI
 	SHLQ $0x02, SI
-	MOVQ yplane+32(FP), DI
+	MOVQ yplane+40(FP), DI
 	SHLQ $0x02, DI
-	MOVQ step+88(FP), R8
+	MOVQ step+96(FP), R8
 	SHLQ $0x02, R8
 
 plane:
@@ -1144,26 +1144,26 @@ plane:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 	VXORPS Y8, Y8, Y8
-	MOVQ   cols+96(FP), R9
-	MOVQ   masks+104(FP), R10
-	MOVQ   vectors+112(FP), R11
+	MOVQ   cols+104(FP), R9
+	MOVQ   masks+112(FP), R10
+	MOVQ   vectors+120(FP), R11
 	MOVQ   R11, (SP)
 
 vector:
 	MOVQ       (R9), R11
-	ADDQ       from+80(FP), R11
+	ADDQ       from+88(FP), R11
 	LEAQ       (AX)(R11*4), R11
 	MOVQ       8(R9), R12
 	LEAQ       (CX)(R12*4), R12
-	MOVQ       first+72(FP), R13
-	MOVQ       rows+120(FP), R14
+	MOVQ       first+80(FP), R13
+	MOVQ       rows+128(FP), R14
 	VMOVAPS    Y10, Y9
 	VMOVAPS    Y11, Y10
 	VMOVUPS    96(R10), Y11
 	VMASKMOVPS (R12), Y11, Y11
 	PREFETCHT0 (R12)(DI*1)
 	ADDQ       BX, R12
-	CMPQ       R13, height+64(FP)
+	CMPQ       R13, height+72(FP)
 	JAE        firstoutside
 	VMOVUPS    (R10), Y9
 	VMASKMOVPS (R11), Y9, Y9
@@ -1187,7 +1187,7 @@ firstinside:
 	VMASKMOVPS  (R12), Y11, Y11
 	PREFETCHT0  (R12)(DI*1)
 	ADDQ        BX, R12
-	CMPQ        R13, height+64(FP)
+	CMPQ        R13, height+72(FP)
 	JAE         secondoutside
 	VMOVUPS     (R10), Y9
 	VMASKMOVPS  (R11), Y9, Y9
@@ -1216,7 +1216,7 @@ loop:
 	VMASKMOVPS (R12), Y11, Y11
 	PREFETCHT0 (R12)(DI*1)
 	ADDQ       BX, R12
-	CMPQ       R13, height+64(FP)
+	CMPQ       R13, height+72(FP)
 	JAE        eachoutside
 	VMOVUPS    (R10), Y12
 	VMASKMOVPS (R11), Y12, Y12
@@ -1244,7 +1244,7 @@ eachinside:
 single:
 	VMOVAPS    Y10, Y9
 	VMOVAPS    Y11, Y10
-	CMPQ       R13, height+64(FP)
+	CMPQ       R13, height+72(FP)
 	JAE        middleoutside
 	VMOVUPS    (R10), Y9
 	VMASKMOVPS (R11), Y9, Y9
@@ -1265,7 +1265,7 @@ middleinside:
 rest:
 	VMOVAPS    Y10, Y9
 	VMOVAPS    Y11, Y10
-	CMPQ       R13, height+64(FP)
+	CMPQ       R13, height+72(FP)
 	JAE        beforeoutside
 	VMOVUPS    (R10), Y12
 	VMASKMOVPS (R11), Y12, Y12
@@ -1288,7 +1288,7 @@ beforeinside:
 last:
 	VMOVAPS    Y10, Y9
 	VMOVAPS    Y11, Y10
-	CMPQ       R13, height+64(FP)
+	CMPQ       R13, height+72(FP)
 	JAE        endoutside
 	VMOVUPS    (R10), Y12
 	VMASKMOVPS (R11), Y12, Y12
@@ -1347,9 +1347,12 @@ endinside:
 	VADDPS      Y8, Y9, Y9
 	VMOVUPS     Y9, (R9)
 	ADDQ        R10, R9
+	MOVQ        imageSums+16(FP), R9
+	SHLQ        $0x02, R9
+	ADDQ        R9, sums+0(FP)
 	ADDQ        SI, AX
 	ADDQ        DI, CX
-	DECQ        planes+128(FP)
+	DECQ        planes+136(FP)
 	JNE         plane
 	VZEROUPPER
 	RET
@@ -1390,18 +1393,18 @@ endoutside:
 	VXORPS Y14, Y14, Y14
 	JMP    endinside
 
-// func Depth3GradOther2(sums *float32, apart int, y *float32, ystep int, yplane int, x *float32, xstep int, xplane int, height int, first int, from int, cols *int, masks *int32, vectors int, rows int, planes int)
+// func Depth3GradOther2(sums *float32, apart int, imageSums int, y *float32, ystep int, yplane int, x *float32, xstep int, xplane int, height int, first int, from int, cols *int, masks *int32, vectors int, rows int, planes int)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·Depth3GradOther2(SB), NOSPLIT, $8-128
-	MOVQ x+40(FP), AX
-	MOVQ y+16(FP), CX
-	MOVQ xstep+48(FP), DX
+TEXT ·Depth3GradOther2(SB), NOSPLIT, $8-136
+	MOVQ x+48(FP), AX
+	MOVQ y+24(FP), CX
+	MOVQ xstep+56(FP), DX
 	SHLQ $0x02, DX
-	MOVQ ystep+24(FP), BX
+	MOVQ ystep+32(FP), BX
 	SHLQ $0x02, BX
-	MOVQ xplane+56(FP), SI
+	MOVQ xplane+64(FP), SI
 	SHLQ $0x02, SI
-	MOVQ yplane+32(FP), DI
+	MOVQ yplane+40(FP), DI
 	SHLQ $0x02, DI
 
 plane:
@@ -1414,25 +1417,25 @@ plane:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 	VXORPS Y8, Y8, Y8
-	MOVQ   cols+88(FP), R8
-	MOVQ   masks+96(FP), R9
-	MOVQ   vectors+104(FP), R10
+	MOVQ   cols+96(FP), R8
+	MOVQ   masks+104(FP), R9
+	MOVQ   vectors+112(FP), R10
 	MOVQ   R10, (SP)
 
 vector:
 	MOVQ       (R8), R10
-	ADDQ       from+80(FP), R10
+	ADDQ       from+88(FP), R10
 	LEAQ       (AX)(R10*4), R10
 	MOVQ       8(R8), R11
 	LEAQ       (CX)(R11*4), R11
-	MOVQ       first+72(FP), R12
-	MOVQ       rows+112(FP), R13
+	MOVQ       first+80(FP), R12
+	MOVQ       rows+120(FP), R13
 	VMOVUPS    128(R9), Y9
 	VMASKMOVPS (R11), Y9, Y9
 	PREFETCHT0 (R11)(DI*1)
 	ADDQ       BX, R11
 	VPERMPD    $0xd8, Y9, Y9
-	CMPQ       R12, height+64(FP)
+	CMPQ       R12, height+72(FP)
 	JAE        firstoutside
 	VMOVUPS    (R9), Y11
 	VMASKMOVPS (R10), Y11, Y11
@@ -1456,7 +1459,7 @@ loop:
 	VFMADD231PS Y10, Y9, Y0
 	VFMADD231PS Y11, Y9, Y1
 	VFMADD231PS Y12, Y9, Y2
-	CMPQ        R12, height+64(FP)
+	CMPQ        R12, height+72(FP)
 	JAE         middleoutside
 	VMOVUPS     (R9), Y11
 	VMASKMOVPS  (R10), Y11, Y11
@@ -1478,7 +1481,7 @@ middleinside:
 	VFMADD231PS Y10, Y9, Y3
 	VFMADD231PS Y11, Y9, Y4
 	VFMADD231PS Y12, Y9, Y5
-	CMPQ        R12, height+64(FP)
+	CMPQ        R12, height+72(FP)
 	JAE         endoutside
 	VMOVUPS     (R9), Y11
 	VMASKMOVPS  (R10), Y11, Y11
@@ -1565,9 +1568,12 @@ end:
 	VADDPS  Y8, Y9, Y9
 	VMOVUPS Y9, (R8)
 	ADDQ    R9, R8
+	MOVQ    imageSums+16(FP), R8
+	SHLQ    $0x02, R8
+	ADDQ    R8, sums+0(FP)
 	ADDQ    SI, AX
 	ADDQ    DI, CX
-	DECQ    planes+120(FP)
+	DECQ    planes+128(FP)
 	JNE     plane
 	VZEROUPPER
 	RET

@@ -59,8 +59,8 @@ func emitDepth3(c *build.Context, s simd) {
 		if other {
 			name, doc, step, f.taps = "Depth3GradOther", "every other pixel", "", 5
 		}
-		f.define(name, "func(sums *float32, apart int, y *float32, "+imagesParams+", "+step+imagesCounts+")",
-			fmt.Sprintf("adds to nine vectors of sums, so far apart, the products of images with %s, whose windows begin at %s:", s.about, doc),
+		f.define(name, "func(sums *float32, apart, imageSums int, y *float32, "+imagesParams+", "+step+imagesCounts+")",
+			fmt.Sprintf("adds to nine vectors of sums of each image, so far apart, its products with %s, whose windows begin at %s:", s.about, doc),
 			"see convDepthwiseWGrad.")
 		f.products(other)
 	}
@@ -292,7 +292,7 @@ func (f *images) sumsOther(label string, w []value) {
 	f.Label(label + "loop")
 	f.VMOVAPS(next, sum)
 	add(f.nextOthers(label+"middle"), 1, sum)
-	taps := f.nextOthers(label+"end")
+	taps := f.nextOthers(label + "end")
 	add(taps, 2, sum)
 	f.clear(f.Context, next)
 	add(taps, 0, next)
@@ -395,6 +395,7 @@ func (f *images) products(other bool) {
 			f.VMOVUPS(all, Mem{Base: to})
 			f.ADDQ(apart, to)
 		}
+		f.ADDQ(f.bytes("imageSums"), f.arg("sums"))
 	})
 }
 

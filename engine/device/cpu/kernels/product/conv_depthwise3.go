@@ -14,8 +14,8 @@ type columns struct {
 	masks   []int32 // of each load of a vector of columns: -1 in the lanes that are read
 }
 
-// columnLanes is the columns of a vector, also with AVX-512: a column that a wider
-// vector had no use for would take as long as one that it has.
+// columnLanes is the columns of a vector, also with AVX-512: many images are narrower
+// than its vectors.
 const columnLanes = 8
 
 // hasColumns reports whether assembly goes down such images.
@@ -56,7 +56,9 @@ func (d *columns) addWindows(m *im2col, c, n int) {
 	}
 	// Of two vectors together, the even lanes are the first tap and the odd ones the second. The third tap is
 	// the even lanes from two columns further on.
-	d.add(x, c, m.w, []int{0, columnLanes, 2, columnLanes + 2}, func(l, from int) bool { return (from/columnLanes*columnLanes+l)/2 < n })
+	d.add(x, c, m.w, []int{0, columnLanes, 2, columnLanes + 2}, func(l, from int) bool {
+		return (from/columnLanes*columnLanes+l)/2 < n
+	})
 }
 
 // convDepthwise3 is [convDepthwise] and [convDepthwiseStride] where windows are 3x3, with vectors. A chunk has some
@@ -120,20 +122,23 @@ func newConvDepthwise3Stride(s *convShape) *convDepthwise3 {
 func (d *convDepthwise3) cut() {
 	oh, ow := d.im.oh, d.im.ow
 	d.bandRows = oh
-	pixelWork := func() int { return d.bandRows * ow * 9 }
-	for d.bandRows > 2 && (d.bandRows*ow > maxColumnPixels || d.count*work.CeilDiv(oh, d.bandRows) < work.EnoughChunks && pixelWork() >= 2*minChunkWork) {
+	bandWork := func() int { return d.bandRows * ow * 9 }
+	tooFew := func() bool {
+		return d.count*work.CeilDiv(oh, d.bandRows) < work.EnoughChunks && bandWork() >= 2*minChunkWork
+	}
+	for d.bandRows > 2 && (d.bandRows*ow > maxColumnPixels || tooFew()) {
 		d.bandRows = work.CeilDiv(d.bandRows, 4) * 2 // even, for dx of a stride
 	}
 	d.bands = work.CeilDiv(oh, d.bandRows)
-	d.bandsPerChunk = max(1, min(minChunkWork/pixelWork(), d.count*d.bands/work.EnoughChunks))
+	d.bandsPerChunk = max(1, min(minChunkWork/bandWork(), d.count*d.bands/work.EnoughChunks))
 	d.piece = 1
 	if d.bands == 1 {
 		d.piece = work.RowGrain(oh * ow)
 	}
 }
 
-// maxColumnPixels is the pixels of a band.
-const maxColumnPixels = 1600
+// maxColumnPixels is the most pixels of a band.
+const maxColumnPixels = 1024
 
 func (d *convDepthwise3) scratch() int { return 0 }
 
@@ -158,14 +163,17 @@ func (d *convDepthwise3) Chunk(i int) {
 
 // compute computes rows r0 to r1 of n planes. Where windows are read backwards, it goes up the images, since a
 // pixel's sum begins with the last row.
+//
+// Assembly takes the first row of y that it computes, and x from a plane's start on; the elements from row to row and
+// from plane to plane; the height of x; the row of x that it reads first, counted from where it comes from, and its element;
+// and what columns says.
 func (d *convDepthwise3) compute(plane, n, r0, r1 int) {
 	m := &d.im
 	x, y := d.src[plane*m.h*m.w:][:n*m.h*m.w], d.dst[plane*m.oh*m.ow:][:n*m.oh*m.ow]
 	w := d.w[plane%d.groups*9:][:n*9]
-	xplane, yplane := m.h*m.w, m.oh*m.ow // what comes next, and is fetched
+	xplane, yplane := m.h*m.w, m.oh*m.ow // the next plane, or of a single one what is fetched: the next band
 	if d.bands > 1 {
-		yplane = d.bandRows * m.ow
-		xplane = d.bandRows * m.w * m.mul
+		xplane, yplane = d.bandRows*m.w*m.mul, d.bandRows*m.ow
 	}
 	switch {
 	case d.spreads:

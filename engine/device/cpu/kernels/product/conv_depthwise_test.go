@@ -27,7 +27,8 @@ func depthwise(r *rand.Rand, set isa.ISA) *convShape {
 
 // oddFloats are what arithmetic treats in its own way.
 var oddFloats = []float32{
-	float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.Copysign(0, -1)), 0, math.MaxFloat32, math.SmallestNonzeroFloat32, 1e-38,
+	float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.Copysign(0, -1)), 0,
+	math.MaxFloat32, math.SmallestNonzeroFloat32, 1e-38,
 }
 
 // drawFloats are n numbers. Some are odd if odd is not 0: one of so many.

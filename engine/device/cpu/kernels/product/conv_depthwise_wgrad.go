@@ -15,7 +15,7 @@ type convDepthwiseWGrad struct {
 	samples           int
 	partials          int // of a channel
 	samplesPerPartial int
-	perChunk          int       // partial sums
+	perChunk          int       // channels
 	columns           []columns // of each eight lanes of sums, where images are read in place
 	sums, dy, dw      []float32
 }
@@ -30,8 +30,7 @@ func newConvDepthwiseWGrad(s *convShape) *convDepthwiseWGrad {
 	d := &convDepthwiseWGrad{paddedBands: of.paddedBands, vec: s.on.ISA.Vec(), samples: s.n}
 	d.samplesPerPartial = work.CeilDiv(s.n, min(s.n, work.CeilDiv(work.EnoughChunks, s.groups)))
 	d.partials = work.CeilDiv(s.n, d.samplesPerPartial)
-	all := d.groups * d.partials
-	d.perChunk = max(1, min(minChunkWork/(d.samplesPerPartial*s.py()*d.kk()), all/work.EnoughChunks))
+	d.perChunk = max(1, min(minChunkWork/(d.samplesPerPartial*s.py()*d.kk()), d.groups*d.partials/work.EnoughChunks, d.channelsPerWrite()))
 	if d.im.hasColumns() {
 		d.cutColumns()
 	}
@@ -57,73 +56,70 @@ func (d *convDepthwiseWGrad) scratch() int { return d.groups * d.partials * d.pa
 
 func (d *convDepthwiseWGrad) run(p work.Pool, x, dy, dw, scratch []float32, _ *work.Epilogue) {
 	d.src, d.dy, d.dw, d.sums = x, dy, dw, scratch
-	work.Do(p, work.CeilDiv(d.groups*d.partials, d.perChunk), d)
+	work.Do(p, work.CeilDiv(d.groups, d.perChunk)*d.partials, d)
 	work.Do(p, work.CeilDiv(d.groups, d.channelsPerWrite()), (*convDepthwiseWGradWrite)(d))
 }
 
-// Chunk computes some partial sums.
+// Chunk computes a partial sum of some channels. A sample's planes lie one behind another.
 func (d *convDepthwiseWGrad) Chunk(i int) {
-	lo, hi := work.Interval(i, d.perChunk, d.groups*d.partials)
-	for part := lo; part < hi; part++ {
-		c := part / d.partials
-		first := part % d.partials * d.samplesPerPartial
-		sums := d.sums[part*d.partialSums():][:d.partialSums()]
-		clear(sums)
-		if d.columns != nil {
-			d.sumInPlace(sums, c, first, min(first+d.samplesPerPartial, d.samples))
-		} else {
-			d.sumCopies(sums, c, first, min(first+d.samplesPerPartial, d.samples))
+	c0, c1 := work.Interval(i/d.partials, d.perChunk, d.groups)
+	part := i % d.partials
+	for c := c0; c < c1; c++ {
+		clear(d.sumsOf(c, part))
+	}
+	for s := part * d.samplesPerPartial; s < min((part+1)*d.samplesPerPartial, d.samples); s++ {
+		switch {
+		case d.columns == nil:
+			for c := c0; c < c1; c++ {
+				d.sumCopies(d.sumsOf(c, part), s*d.groups+c)
+			}
+		case d.bands == 1:
+			d.sumColumns(c0, part, s, c1-c0, 0, d.im.oh)
+		default:
+			for at := c0 * d.bands; at < c1*d.bands; at++ {
+				r0, r1 := d.rows(at % d.bands)
+				d.sumColumns(at/d.bands, part, s, 1, r0, r1)
+			}
 		}
 	}
 }
 
-// sumCopies adds the sums of a channel for some samples, whose planes it copies.
-func (d *convDepthwiseWGrad) sumCopies(all []float32, c, first, end int) {
+// sumsOf is the sums of a channel for the samples of one partial sum.
+func (d *convDepthwiseWGrad) sumsOf(c, part int) []float32 {
+	return d.sums[(c*d.partials+part)*d.partialSums():][:d.partialSums()]
+}
+
+// sumCopies adds the sums of a plane, whose bands it copies.
+func (d *convDepthwiseWGrad) sumCopies(all []float32, plane int) {
 	ws := takeWorkspace()
 	oh, ow, sums := d.im.oh, d.im.ow, ws.rows[:len(all)]
-	for s := first; s < end; s++ {
-		plane := s*d.groups + c
-		for r := 0; r < oh; r += d.bandRows {
-			rows := min(d.bandRows, oh-r)
-			d.copyBand(ws.b[:bandInput], plane, r, r+rows)
-			clear(sums)
-			dy := d.dy[plane*oh*ow+r*ow:][:rows*ow]
-			depthGrad(d.isa, &sums[0], &dy[0], ow, &ws.b[0], d.line(), &d.taps[0], d.kk(), rows, ow)
-			d.vec.Add(all, all, sums)
-		}
+	for r := 0; r < oh; r += d.bandRows {
+		rows := min(d.bandRows, oh-r)
+		d.copyBand(ws.b[:bandInput], plane, r, r+rows)
+		clear(sums)
+		dy := d.dy[plane*oh*ow+r*ow:][:rows*ow]
+		depthGrad(d.isa, &sums[0], &dy[0], ow, &ws.b[0], d.line(), &d.taps[0], d.kk(), rows, ow)
+		d.vec.Add(all, all, sums)
 	}
 	ws.giveBack()
 }
 
-// sumInPlace is sumCopies where windows are 3x3.
-func (d *convDepthwiseWGrad) sumInPlace(all []float32, c, first, end int) {
-	if d.bands == 1 {
-		d.sumColumns(all, first*d.groups+c, end-first, 0, d.im.oh)
-		return
-	}
-	for s := first; s < end; s++ {
-		for band := range d.bands {
-			r0, r1 := d.rows(band)
-			d.sumColumns(all, s*d.groups+c, 1, r0, r1)
-		}
-	}
-}
-
-// sumColumns adds the sums of rows r0 to r1 of a channel's planes of n samples.
-func (d *convDepthwiseWGrad) sumColumns(all []float32, plane, n, r0, r1 int) {
+// sumColumns adds the sums of rows r0 to r1 of n channels of a sample, from channel c on.
+func (d *convDepthwiseWGrad) sumColumns(c, part, sample, n, r0, r1 int) {
 	m, lanes := &d.im, isaSizes[d.isa].lanes
-	px, py := m.h*m.w, m.oh*m.ow
-	x, y := d.src[plane*px:][:((n-1)*d.groups+1)*px], d.dy[plane*py:][:((n-1)*d.groups+1)*py]
+	px, py, plane, step := m.h*m.w, m.oh*m.ow, sample*d.groups+c, d.partials*d.partialSums()
+	x, y := d.src[plane*px:][:n*px], d.dy[plane*py:][:n*py]
+	all := d.sums[(c*d.partials+part)*d.partialSums():][:(n-1)*step+d.partialSums()]
 	first := r0*m.mul + m.off
 	for i := range d.columns {
 		of := &d.columns[i]
 		switch {
 		case of.vectors == 0:
 		case m.mul == 2:
-			depth3GradOther(d.isa, &all[i*columnLanes], lanes, &y[r0*m.ow], m.ow, d.groups*py, &x[0], m.w, d.groups*px, m.h, first, first*m.w,
+			depth3GradOther(d.isa, &all[i*columnLanes], lanes, step, &y[r0*m.ow], m.ow, py, &x[0], m.w, px, m.h, first, first*m.w,
 				&of.at[0], &of.masks[0], of.vectors, r1-r0, n)
 		default:
-			depth3GradEach(d.isa, &all[i*columnLanes], lanes, &y[r0*m.ow], m.ow, d.groups*py, &x[0], m.w, d.groups*px, m.h, first, first*m.w,
+			depth3GradEach(d.isa, &all[i*columnLanes], lanes, step, &y[r0*m.ow], m.ow, py, &x[0], m.w, px, m.h, first, first*m.w,
 				m.dir, &of.at[0], &of.masks[0], of.vectors, r1-r0, n)
 		}
 	}

@@ -177,23 +177,23 @@ func depth3Spread(set isa.ISA, y *float32, ystep, yplane int, x *float32, xstep,
 	}
 }
 
-// depth3GradEach adds to nine vectors of sums the products of images whose windows begin
-// at neighbouring pixels: see convDepthwiseWGrad. It needs vectors.
-func depth3GradEach(set isa.ISA, sums *float32, apart int, y *float32, ystep, yplane int, x *float32, xstep, xplane, height, first, from int, step int, cols *int, masks *int32, vectors, rows, planes int) {
+// depth3GradEach adds to nine vectors of sums of each image the products of images whose
+// windows begin at neighbouring pixels: see convDepthwiseWGrad. It needs vectors.
+func depth3GradEach(set isa.ISA, sums *float32, apart, imageSums int, y *float32, ystep, yplane int, x *float32, xstep, xplane, height, first, from int, step int, cols *int, masks *int32, vectors, rows, planes int) {
 	switch set {
 	case isa.AMX, isa.AVX512, isa.AVX2:
-		asm.Depth3Grad2(sums, apart, y, ystep, yplane, x, xstep, xplane, height, first, from, step, cols, masks, vectors, rows, planes)
+		asm.Depth3Grad2(sums, apart, imageSums, y, ystep, yplane, x, xstep, xplane, height, first, from, step, cols, masks, vectors, rows, planes)
 	default:
 		panic("BUG: depth3GradEach needs vectors")
 	}
 }
 
-// depth3GradOther adds to nine vectors of sums the products of images whose windows
-// begin at every other pixel: see convDepthwiseWGrad. It needs vectors.
-func depth3GradOther(set isa.ISA, sums *float32, apart int, y *float32, ystep, yplane int, x *float32, xstep, xplane, height, first, from int, cols *int, masks *int32, vectors, rows, planes int) {
+// depth3GradOther adds to nine vectors of sums of each image the products of images
+// whose windows begin at every other pixel: see convDepthwiseWGrad. It needs vectors.
+func depth3GradOther(set isa.ISA, sums *float32, apart, imageSums int, y *float32, ystep, yplane int, x *float32, xstep, xplane, height, first, from int, cols *int, masks *int32, vectors, rows, planes int) {
 	switch set {
 	case isa.AMX, isa.AVX512, isa.AVX2:
-		asm.Depth3GradOther2(sums, apart, y, ystep, yplane, x, xstep, xplane, height, first, from, cols, masks, vectors, rows, planes)
+		asm.Depth3GradOther2(sums, apart, imageSums, y, ystep, yplane, x, xstep, xplane, height, first, from, cols, masks, vectors, rows, planes)
 	default:
 		panic("BUG: depth3GradOther needs vectors")
 	}
