@@ -110,10 +110,10 @@ func newConvGradX(n *graph.Node, on work.Target) (work.Kernel, error) {
 // wayOfX is the fastest way of dx.
 func wayOfX(s *convShape) convolver {
 	if s.stride > 1 {
-		if d := newConvDepthwise3Stride(s); d != nil {
-			return d
-		}
 		if d := newConvDepthwiseStride(s); d != nil {
+			if in := newConvDepthwise3Stride(s); in != nil { // the same bits, which another way would not give
+				return in
+			}
 			return d
 		}
 		return newConvCol2im(s)
