@@ -301,11 +301,13 @@ func answerText(info *datasets.Info) string {
 	return "values: a number in the unit of the data"
 }
 
+// mostListed is how many names listed lists.
+const mostListed = 16
+
 // listed lists names, the first of them where there are many.
 func listed(names []string) string {
-	const most = 16
-	text := short(strings.Join(names[:min(most, len(names))], ", "))
-	if more := len(names) - most; more > 0 {
+	text := short(strings.Join(names[:min(mostListed, len(names))], ", "))
+	if more := len(names) - mostListed; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text
