@@ -71,7 +71,7 @@ type Daemon struct {
 
 // Open opens the queue and the devices. Nothing trains until Run. The caller calls Close.
 func Open(o Options) (*Daemon, error) {
-	q, err := queue.Open(o.Queue)
+	q, err := openQueue(o.Queue)
 	if err != nil {
 		return nil, err
 	}

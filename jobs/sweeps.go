@@ -227,6 +227,9 @@ func (d *Daemon) settle(j *queue.Job, causes []*queue.Job, failed error, what st
 	delete(d.sweeps, j.ID)
 	if failed != nil {
 		what = fmt.Sprintf("failed: %v", failed)
+		if of, ok := errors.AsType[*sweep.TrialsError](failed); ok { // the trials have said why
+			what = "failed: " + of.What
+		}
 	}
 	d.say(ended, what)
 	d.over(ended)
