@@ -18,7 +18,8 @@ import (
 
 // continued finds the sweep that goes on with a submission: the newest one of the same config, text and data in the same place
 // that has fewer trials, or as many and is not over, or in the very folder that is asked for. q gets the text with all trials,
-// and what they take. nil: the submission is a sweep of its own; where it has as many trials as the newest one, they are halved as there.
+// and what they take. nil: the submission is a sweep of its own; where it has as many trials as the newest one, they are halved as
+// there.
 func (d *desk) continued(s Submission, q *queue.Submission) (*queue.Job, error) {
 	now, err := configs.ParseSweep("submitted sweep", []byte(s.Sweep))
 	if err != nil || s.Again || len(s.After) > 0 {

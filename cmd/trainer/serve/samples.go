@@ -229,7 +229,8 @@ func (x *samples) text(ctx context.Context) error {
 	return nil
 }
 
-// Pixels are from 0 to 1, and some percent beyond where a client has resized an image. These bounds find those that are on another scale.
+// Pixels are from 0 to 1, and some percent beyond where a client has resized an image. These bounds find those that are on another
+// scale.
 const leastPixel, mostPixel = -0.5, 1.5
 
 // pixelTop is the largest number that a source of images has for a pixel; 0 for other data. Samples are divided by it.
