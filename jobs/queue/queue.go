@@ -270,7 +270,7 @@ func (q *Queue) Want(id int, w Wish) ([]Job, error) {
 // instead is what can be done with a job of which something is wanted that cannot be.
 func (j *Job) instead() string {
 	if j.State == Failed {
-		return fmt.Sprintf("it rests already; trainer jobs resume %d lets it go on, and trainer jobs cancel %d ends it", j.ID, j.ID)
+		return fmt.Sprintf("it does not run; trainer jobs resume %d lets it go on, and trainer jobs cancel %d ends it", j.ID, j.ID)
 	}
 	return "it has ended for good; submit it again to train it"
 }
