@@ -69,23 +69,19 @@ func run(ctx context.Context, o options, args []string, log io.Writer) error {
 		return err
 	}
 	defer os.RemoveAll(folder)
-	m := &meter{options: o, log: log, folder: folder}
+	m := &meter{options: o, log: log, folder: folder, commit: commit()}
 	began, before := time.Now(), usage.Read()
-	for _, level := range levels {
-		for threads := 1; threads <= min(2, runtime.NumCPU()); threads++ {
-			if err := m.all(ctx, level, threads, rows); err != nil {
-				return err
-			}
-		}
-		if len(rowsOn(level, rows)) < len(rows) {
-			m.notes = append(m.notes, fmt.Sprintf("Products of bfloat16 on %s: no instructions.", level))
-		}
-	}
+	err = m.levels(ctx, levels, rows)
 	m.table.about = m.about(usage.Read().OthersSince(before), time.Since(began))
 	if len(m.table.lines) > 0 {
 		fmt.Fprintf(log, "\n%s", m.table.markdown())
 	}
-	if len(m.differ) > 0 {
+	switch {
+	case ctx.Err() != nil:
+		return errors.New("interrupted: these are the rows until now")
+	case err != nil:
+		return err
+	case len(m.differ) > 0:
 		return fmt.Errorf("results differ, so these rows are left out: %w", errors.Join(m.differ...))
 	}
 	if !o.write {
@@ -154,11 +150,27 @@ type meter struct {
 	options
 	log      io.Writer
 	folder   string
+	commit   string
 	table    table
 	versions []string
 	notes    []string
 	differ   []error // rows whose results differ
 	alone    []string
+}
+
+// levels measures rows on some levels.
+func (m *meter) levels(ctx context.Context, levels []string, rows []*row) error {
+	for _, level := range levels {
+		if len(rowsOn(level, rows)) < len(rows) {
+			m.notes = append(m.notes, fmt.Sprintf("Products of bfloat16 on %s: no instructions.", level))
+		}
+		for threads := 1; threads <= min(2, runtime.NumCPU()); threads++ {
+			if err := m.all(ctx, level, threads, rows); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // all measures rows on a level with so many threads.
@@ -180,7 +192,7 @@ func (m *meter) all(ctx context.Context, level string, threads int, rows []*row)
 		t, failed, err := c.measure(r)
 		for _, e := range failed {
 			fmt.Fprintf(m.log, "%s: %v\n", r.name, e)
-			m.notes = append(m.notes, fmt.Sprintf("%s on %s: %v", r.name, level, e))
+			m.notes = append(m.notes, strings.ReplaceAll(fmt.Sprintf("%s on %s: %v", r.name, level, e), "\n", "; "))
 		}
 		switch {
 		case errors.Is(err, errDiffers):
@@ -203,7 +215,7 @@ func (m *meter) all(ctx context.Context, level string, threads int, rows []*row)
 // about tells of the machine, the libraries and the measurement.
 func (m *meter) about(others float64, took time.Duration) []string {
 	lines := []string{
-		fmt.Sprintf("%s, commit %s, %s.", machine(), commit(), runtime.Version()),
+		fmt.Sprintf("%s, commit %s, %s.", machine(), m.commit, runtime.Version()),
 		strings.Join(m.versions, ". ") + ".",
 		fmt.Sprintf("%s, in %d turns of %.2g s of each side; %s. Other programs took %.0f%% of the processors.",
 			units.Count(len(m.table.lines), "row"), rounds, m.seconds/rounds, units.Time(took), 100*others),

@@ -46,7 +46,7 @@ func start(ctx context.Context, name, level string, threads int) (*process, erro
 	}
 	hello, err := p.receive()
 	if err == nil && hello.Error != "" {
-		err = errors.New(hello.Error)
+		p.dead, err = true, errors.New(hello.Error) // it has ended with that
 	}
 	if err != nil {
 		return nil, errors.Join(err, p.close())
