@@ -91,8 +91,8 @@ func (l *launch) load() error {
 		if err != nil {
 			return err
 		}
-		if i == 1 && l.row.bf16() && l.row.op.(ops.MatMul).TransA {
-			l.second = h // of the gradient of a weight both inputs are new in each step: nothing stays packed
+		if i == 1 && l.row.bf16() && !l.row.kept {
+			l.second = h
 		}
 	}
 	return l.b.stream.Record().Wait(context.Background())

@@ -15,8 +15,12 @@ import (
 	"github.com/berth-ml/berth/internal/units"
 )
 
-// rounds is the number of turns that each side has at a row. It is odd, for the median.
-const rounds = 5
+// rounds is the number of turns that each side has at a row. mostRounds is that where the machine changes its speed meanwhile:
+// each side then has more chances of a turn at full speed.
+const (
+	rounds     = 5
+	mostRounds = 9
+)
 
 // peers are the libraries that Berth is compared with.
 var peers = []string{oneDNNName, openBLASName}
@@ -126,7 +130,7 @@ func (c *contest) measure(r *row) (t timing, failed []error, err error) {
 	if err != nil || len(playing) < 2 {
 		return t, failed, err
 	}
-	for round := range rounds {
+	for round := 0; round < rounds || round < mostRounds && spread(t.probes) > steady; round++ {
 		t.probes = append(t.probes, probe())
 		for i := range playing {
 			p := playing[(i+round)%len(playing)]
@@ -213,10 +217,10 @@ type line struct {
 	sides   map[string]turn // the least time of all, and the median of the turns' medians
 	peer    string          // the best one
 	how     string          // the way it computes
-	// ratio is Berth's time over the best peer's: the median over the rounds of the ratio of the least times. ofLeast and
-	// ofMedians are ratios of what is in sides.
-	ratio, ofLeast, ofMedians float64
-	unsteady                  float64 // slowest probe over fastest
+	// ratio is Berth's least time over the best peer's. ofMedians is that of the medians, and ofRounds the median over the rounds
+	// of the ratio of the least times of a round.
+	ratio, ofMedians, ofRounds float64
+	unsteady                   float64 // slowest probe over fastest
 }
 
 // summarize makes a line of a row's turns.
@@ -239,16 +243,17 @@ func summarize(level string, threads int, r *row, t timing) line {
 		if ts == nil {
 			continue
 		}
+		ratio := over(l.sides[berthName].least, l.sides[p].least)
+		if ratio <= l.ratio {
+			continue
+		}
 		var ratios []float64
 		for i := range ts {
 			ratios = append(ratios, over(berth[i].least, ts[i].least))
 		}
 		slices.Sort(ratios)
-		if ratio := ratios[len(ratios)/2]; ratio > l.ratio {
-			l.ratio, l.peer, l.how = ratio, p, t.how[p]
-			l.ofLeast = over(l.sides[berthName].least, l.sides[p].least)
-			l.ofMedians = over(l.sides[berthName].median, l.sides[p].median)
-		}
+		l.ratio, l.peer, l.how, l.ofRounds = ratio, p, t.how[p], ratios[len(ratios)/2]
+		l.ofMedians = over(l.sides[berthName].median, l.sides[p].median)
 	}
 	return l
 }

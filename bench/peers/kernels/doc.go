@@ -45,12 +45,12 @@
 //
 // Each library is a process of its own (a side), so that each has its threads and reads its variables. Sides take turns, in
 // rotated order: 5 turns each at a row. Between its turns a side is stopped, since the threads of OpenMP and OpenBLAS
-// spin. A turn's time is its least; the ratio of a row is the median over the rounds of the ratios. So a
-// moment in which others compute does not count, nor does a machine that changes its speed from round to round. The table has the
-// ratios of the least and of the median times, too.
+// spin. The ratio of a row is that of the least times, so moments in which others compute do not count. The table also has
+// the ratio of the medians of the turns' medians, and the median over the rounds of the ratio of their least times.
 //
 // A probe, the same arithmetic again and again, is timed before each round. Where its times are further apart than 10 %, the
-// machine has changed its speed: the row and the summary say so.
+// machine has changed its speed: another clock, or a neighbour on the same core. The row then has up to 9 rounds, so that each
+// side has turns at full speed, and the row and the summary say so.
 //
 // The types to know are [row], [contest], which gives turns, [library] and [job], what a side computes with, and [table].
 package main

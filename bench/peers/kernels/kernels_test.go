@@ -182,7 +182,8 @@ func turnsOf(us ...int) (ts []turn) {
 	return ts
 }
 
-// A machine that is half as fast in some rounds changes no ratio, and is noticed.
+// A machine that is half as fast in some rounds changes no ratio, and is noticed. A side that others disturb in most of its turns
+// has the ratio of the turn in which they do not.
 func TestSummarize(t *testing.T) {
 	l := summarize("avx2", 2, &row{name: "matmul 1x1 1x1", uses: []string{"a y", "b y"}}, timing{
 		turns: map[string][]turn{
@@ -202,10 +203,10 @@ func TestSummarize(t *testing.T) {
 		t.Error(s)
 	}
 	l = summarize("avx2", 1, &row{}, timing{
-		turns:  map[string][]turn{berthName: turnsOf(90, 45, 90, 45, 90), openBLASName: turnsOf(100, 200, 100, 200, 100)},
+		turns:  map[string][]turn{berthName: turnsOf(180, 180, 180, 90, 180), openBLASName: turnsOf(100, 200, 100, 100, 100)},
 		probes: []time.Duration{10, 10, 10, 10, 10},
 	})
-	if math.Abs(l.ratio-0.9) > 1e-9 || math.Abs(l.ofLeast-0.45) > 1e-9 || math.Abs(l.ofMedians-0.9) > 1e-9 || l.unsteady != 1 {
+	if math.Abs(l.ratio-0.9) > 1e-9 || math.Abs(l.ofMedians-1.8) > 1e-9 || math.Abs(l.ofRounds-1.8) > 1e-9 || l.unsteady != 1 {
 		t.Errorf("%+v", l)
 	}
 }
@@ -224,7 +225,7 @@ func someTable() table {
 	at := func(level, kernel string, ratio float64) line {
 		return line{
 			level: level, threads: 1, kernel: kernel, uses: "mlp y", peer: oneDNNName, how: "jit, fast", ratio: ratio,
-			ofLeast: 1, ofMedians: 2, unsteady: 1, sides: map[string]turn{berthName: turnsOf(10)[0], oneDNNName: turnsOf(20)[0]},
+			ofMedians: 2, ofRounds: 3, unsteady: 1, sides: map[string]turn{berthName: turnsOf(10)[0], oneDNNName: turnsOf(20)[0]},
 		}
 	}
 	return table{
@@ -401,7 +402,7 @@ func TestPeersAgree(t *testing.T) {
 			continue
 		}
 		l := summarize(c.level, c.threads, r, tm)
-		if len(tm.turns[berthName]) != rounds || len(tm.turns[oneDNNName]) != rounds || !(l.ratio > 0) {
+		if len(tm.turns[berthName]) < rounds || len(tm.turns[oneDNNName]) != len(tm.turns[berthName]) || !(l.ratio > 0) {
 			t.Errorf("%s: %+v", r.name, tm)
 		}
 		if _, ok := tm.turns[openBLASName]; ok != (r.op.Kind() == "matmul") {

@@ -128,8 +128,10 @@ func chosen(o options, args []string) ([]*row, error) {
 // peer where there is another.
 func levelsHere() (levels []string, err error) {
 	if name := os.Getenv(cpu.ISAVariable); name != "" {
-		_, err := isa.Parse(name)
-		return []string{name}, err
+		if _, err := isa.Parse(name); err != nil {
+			return nil, fmt.Errorf("%s: %w", cpu.ISAVariable, err)
+		}
+		return []string{name}, nil
 	}
 	for set := min(isa.AVX2, isa.Best()); set <= isa.Best(); set++ {
 		levels = append(levels, set.String())
@@ -217,7 +219,7 @@ func (m *meter) about(others float64, took time.Duration) []string {
 	lines := []string{
 		fmt.Sprintf("%s, commit %s, %s.", machine(), m.commit, runtime.Version()),
 		strings.Join(m.versions, ". ") + ".",
-		fmt.Sprintf("%s, in %d turns of %.2g s of each side; %s. Other programs took %.0f%% of the processors.",
+		fmt.Sprintf("%s, in %d turns or more of %.2g s of each side; %s. Other programs took %.0f%% of the processors.",
 			units.Count(len(m.table.lines), "row"), rounds, m.seconds/rounds, units.Time(took), 100*others),
 	}
 	flipped, most := 0, 1.0

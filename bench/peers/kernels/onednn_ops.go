@@ -107,8 +107,7 @@ func (c *composite) multiply(r *row, packed bool) error {
 // matmulOf describes a product.
 func (c *composite) matmulOf(a, b, y *layout, attributes uintptr) (uintptr, error) {
 	desc := new(descriptor)
-	if err := c.d.call("dnnl_matmul_desc_init", desc, a, b, 0,
-		y); err != nil {
+	if err := c.d.call("dnnl_matmul_desc_init", desc, a, b, 0, y); err != nil {
 		return 0, err
 	}
 	return c.describe(desc, attributes, 0)
@@ -134,8 +133,7 @@ func (c *composite) convolution(r *row) error {
 	stride, pad := longs([]int{v.stride, v.stride}), longs([]int{v.pad, v.pad})
 	forward := new(descriptor)
 	if err := c.d.call("dnnl_convolution_forward_desc_init", forward, forwardTraining, directConvolution,
-		free[0], free[1], 0, free[2],
-		stride, pad, pad); err != nil {
+		free[0], free[1], 0, free[2], stride, pad, pad); err != nil {
 		return err
 	}
 	description, err := c.describe(forward, 0, 0)
@@ -151,13 +149,11 @@ func (c *composite) convolution(r *row) error {
 		c.ends = append(c.ends, func() error { return c.d.call("dnnl_primitive_desc_destroy", hint) })
 		if r.op.Kind() == "conv2d_grad_x" {
 			out, queries, arguments = 0, [3]uintptr{queryDiffSrc, queryWeights, queryDiffDst}, [3]int32{argDiffSrc, argWeights, argDiffDst}
-			err = c.d.call("dnnl_convolution_backward_data_desc_init", back, directConvolution,
-				free[0], free[1], free[2],
+			err = c.d.call("dnnl_convolution_backward_data_desc_init", back, directConvolution, free[0], free[1], free[2],
 				stride, pad, pad)
 		} else {
 			out, queries, arguments = 1, [3]uintptr{querySrc, queryDiffWeights, queryDiffDst}, [3]int32{argSrc, argDiffWeights, argDiffDst}
-			err = c.d.call("dnnl_convolution_backward_weights_desc_init", back, directConvolution,
-				free[0], free[1], 0, free[2],
+			err = c.d.call("dnnl_convolution_backward_weights_desc_init", back, directConvolution, free[0], free[1], 0, free[2],
 				stride, pad, pad)
 		}
 		if err != nil {
@@ -206,8 +202,7 @@ func (c *composite) maxPool(r *row, tag uintptr) error {
 	}
 	stride, kernel, pad := longs([]int{p.stride, p.stride}), longs([]int{p.kernel, p.kernel}), longs([]int{p.pad, p.pad})
 	desc := new(descriptor)
-	if err := c.d.call("dnnl_pooling_forward_desc_init", desc, forwardTraining, maxPooling,
-		x, y, stride, kernel,
+	if err := c.d.call("dnnl_pooling_forward_desc_init", desc, forwardTraining, maxPooling, x, y, stride, kernel,
 		pad, pad); err != nil {
 		return err
 	}
@@ -235,9 +230,7 @@ func (c *composite) maxPool(r *row, tag uintptr) error {
 		return err
 	}
 	desc = new(descriptor)
-	if err := c.d.call("dnnl_pooling_backward_desc_init", desc, maxPooling,
-		x, y, stride, kernel,
-		pad, pad); err != nil {
+	if err := c.d.call("dnnl_pooling_backward_desc_init", desc, maxPooling, x, y, stride, kernel, pad, pad); err != nil {
 		return err
 	}
 	description, err := c.describe(desc, 0, forward)
@@ -510,8 +503,7 @@ func (c *composite) multiplied(a, b, y *layout, attributes uintptr, ta, tb, ty t
 // for this.
 func (c *composite) added(x, m *layout, tx, tm tensor) error {
 	desc := new(descriptor)
-	if err := c.d.call("dnnl_binary_desc_init", desc, binaryAdd, x, m,
-		x); err != nil {
+	if err := c.d.call("dnnl_binary_desc_init", desc, binaryAdd, x, m, x); err != nil {
 		return err
 	}
 	description, err := c.describe(desc, 0, 0)

@@ -61,7 +61,7 @@ func environment(name, level string, threads int) []string {
 	n := fmt.Sprint(threads)
 	vars := []string{
 		sideVariable + "=" + name, threadsVariable + "=" + n, "BERTH_CPU=" + level,
-		"OMP_NUM_THREADS=" + n, "OMP_DYNAMIC=false", "OMP_WAIT_POLICY=active", "OPENBLAS_NUM_THREADS=" + n,
+		"OMP_NUM_THREADS=" + n, "OMP_DYNAMIC=false", "OPENBLAS_NUM_THREADS=" + n,
 	}
 	switch level {
 	case "avx2":

@@ -76,7 +76,8 @@ func allRows() ([]*row, error) {
 		if op, ok := r.op.(ops.MatMul); ok {
 			half := *r
 			op.BF16 = true
-			half.op, half.name, half.kept = op, strings.TrimSuffix(r.name, " kept")+" bf16", true
+			// Of the gradient of a weight both factors are new in each step.
+			half.op, half.name, half.kept = op, strings.TrimSuffix(r.name, " kept")+" bf16", !op.TransA
 			if known[half.name] == nil {
 				known[half.name] = &half
 				rows = append(rows, &half)

@@ -119,7 +119,7 @@ func (t table) markdown() string {
 var columns = []string{
 	"level", "threads", "kernel", "of", "berth_least_us", "berth_median_us", "onednn_least_us", "onednn_median_us",
 	"openblas_least_us", "openblas_median_us",
-	"best_peer", "its_way", "ratio", "ratio_of_least", "ratio_of_medians", "speed_changed",
+	"best_peer", "its_way", "ratio", "ratio_of_medians", "ratio_of_rounds", "speed_changed",
 }
 
 // write writes the table as CSV, with what is to be known of it in lines that begin with #.
@@ -142,7 +142,7 @@ func (t table) write(file string) error {
 		for _, name := range append([]string{berthName}, peers...) {
 			r = append(r, us(l.sides[name].least), us(l.sides[name].median))
 		}
-		records = append(records, append(r, l.peer, l.how, ratio(l.ratio), ratio(l.ofLeast), ratio(l.ofMedians), ratio(l.unsteady)))
+		records = append(records, append(r, l.peer, l.how, ratio(l.ratio), ratio(l.ofMedians), ratio(l.ofRounds), ratio(l.unsteady)))
 	}
 	if err := w.WriteAll(records); err != nil {
 		return err
@@ -188,7 +188,7 @@ func readTable(file string) (t table, err error) {
 				l.sides[name] = s
 			}
 		}
-		l.ratio, l.ofLeast, l.ofMedians, l.unsteady = number(rec[12]), number(rec[13]), number(rec[14]), number(rec[15])
+		l.ratio, l.ofMedians, l.ofRounds, l.unsteady = number(rec[12]), number(rec[13]), number(rec[14]), number(rec[15])
 		if err := errors.Join(errs...); err != nil {
 			return t, fmt.Errorf("%s: %w", file, err)
 		}
