@@ -215,13 +215,20 @@ func (l *launch) run() (time.Duration, error) {
 		}
 	}
 	l.b.read()
-	done, ended, err := l.b.stream.(device.Runner).Run(l.exe, l.in, l.out, l.scratch)
+	_, ended, err := l.b.stream.(device.Runner).Run(l.exe, l.in, l.out, l.scratch)
 	if err == nil && !ended {
-		if done, err = l.b.stream.Launch(l.exe, l.in, l.out, l.scratch); err == nil {
-			err = done.Wait(context.Background())
-		}
+		err = l.queue()
 	}
 	return l.b.read(), err
+}
+
+// queue launches the kernel behind what is queued, and waits for it.
+func (l *launch) queue() error {
+	done, err := l.b.stream.Launch(l.exe, l.in, l.out, l.scratch)
+	if err != nil {
+		return err
+	}
+	return done.Wait(context.Background())
 }
 
 // results leave out what only Berth makes: statistics, and places of maxima.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"runtime"
 	"slices"
 	"time"
 )
@@ -15,23 +16,20 @@ func probe() time.Duration {
 	least := time.Duration(1 << 62)
 	for range 40 {
 		start := time.Now()
-		work()
+		runtime.KeepAlive(work()) // or the compiler would leave it out
 		least = min(least, time.Since(start))
 	}
 	return least
 }
 
-// sink keeps the compiler from leaving out the work.
-var sink float64
-
-func work() {
+func work() float64 {
 	a, b, c, d := 1.0, 2.0, 3.0, 4.0
 	p, q := uint64(1), uint64(2)
 	for range 40000 {
 		a, b, c, d = a*0.999+1, b*0.999+1, c*0.999+1, d*0.999+1
 		p, q = p*0x9e3779b97f4a7c15+1, q*0xbf58476d1ce4e5b9+1
 	}
-	sink = a + b + c + d + float64(p^q)
+	return a + b + c + d + float64(p^q)
 }
 
 // spread is the slowest of some probes over the fastest.
