@@ -16,7 +16,8 @@
 //
 // The rows are the nodes of graphs: those of the training steps of mlp, cnn, gpt-nano, gpt-small and gpt2, with the
 // batches of `trainer bench`, and of ResNet-50, MobileNet and ViT-B (8 images) and Llama 1B (256 tokens); and the
-// products of GPT-2 and Llama 1B that answer 1, 8 and 128 tokens. Each kernel is there once, with the nets that have it.
+// products of GPT-2 and Llama 1B that answer 1, 8 and 128 tokens. The head of Llama 1B, of 1 GB, is left out. Each
+// kernel is there once, with the nets that have it.
 // Products are in float32 and, where the CPU has instructions for it, in bfloat16. It measures with 1 and 2 threads,
 // on each level from AVX2 on, and holds the peers to that level. Plain Go has no peer on CPUs that have a level above it;
 // BERTH_CPU=generic compares it with the peers' best.
@@ -26,17 +27,18 @@
 // Of Berth the kernel alone, as the device tells it to `trainer bench --profile`: the one that a step launches where
 // nothing is fused to it. Of a peer the call, which takes some 0.1 µs longer.
 //
-// Tensors of the peers lie as they like best, as they would between the layers of a net of theirs, and are
-// brought there beforehand; Berth's lie as its steps have them. What a step changes is not packed beforehand: the weights of
-// products in float32 are plain for all. Weights that stay, in rows marked "kept", oneDNN may also have in its own
-// layout; Berth packs those of float32 in each run. In bfloat16 both keep weights packed, but in gradients of
-// weights, where both factors are new in each step; Berth rounds float32 as it packs, and peers are given bfloat16.
+// Tensors of the peers lie as they like best, as they would between the layers of a net of theirs, and are brought there
+// beforehand; Berth's lie as its steps have them. That goes for weights of convolutions, too, which Berth packs in each
+// run: oneDNN has no fast convolution of plain ones. Weights of products in float32 are plain for all, since each
+// step changes them. Where they stay, in rows marked "kept", oneDNN may also have them in its own layout; Berth packs those
+// of float32 in each run. In bfloat16 both keep weights packed, but not in gradients of weights, where both factors are
+// new in each step; Berth rounds float32 as it packs, and peers are given bfloat16.
 // Where oneDNN has several ways (layouts of a pool), the fastest in a short try plays. Convolutions are direct, as
 // Winograd's have fewer digits.
 //
-// oneDNN 2 has no RMS normalization: its layer normalization of rows whose mean is 0, which gives the same numbers, stands for it.
-// Attention is a composition of its products, mask and softmax; the gradient is given the
-// probabilities, which Berth computes again.
+// oneDNN 2 has no RMS normalization: its layer normalization of rows whose mean is 0, which gives the same numbers, stands
+// for it. Attention is a composition of its products, mask and softmax; the gradient is given the probabilities, which Berth
+// computes again.
 //
 // Each row's results are compared before it is measured. Beyond 0.0001 of the largest number they are an error, and the row
 // is left out.
