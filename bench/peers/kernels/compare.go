@@ -130,16 +130,28 @@ func (c *contest) measure(r *row) (t timing, failed []error, err error) {
 	if err != nil || len(playing) < 2 {
 		return t, failed, err
 	}
+	lost := map[string]bool{} // peers that failed in a turn
 	for round := 0; round < rounds || round < mostRounds && spread(t.probes) > steady; round++ {
 		t.probes = append(t.probes, probe())
 		for i := range playing {
 			p := playing[(i+round)%len(playing)]
-			a, err := p.ask(request{Seconds: c.seconds / rounds})
-			if err != nil {
-				return t, failed, errors.Join(c.ctx.Err(), err)
+			if lost[p.name] {
+				continue
 			}
-			t.turns[p.name] = append(t.turns[p.name], turn{a.Least, a.Median})
+			a, err := p.ask(request{Seconds: c.seconds / rounds})
+			switch {
+			case err == nil:
+				t.turns[p.name] = append(t.turns[p.name], turn{a.Least, a.Median})
+			case c.ctx.Err() != nil || p.name == berthName:
+				return t, failed, errors.Join(c.ctx.Err(), err)
+			default:
+				lost[p.name] = true
+				failed = append(failed, err)
+			}
 		}
+	}
+	for name := range lost {
+		delete(t.turns, name)
 	}
 	return t, failed, nil
 }

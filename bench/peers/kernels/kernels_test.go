@@ -303,6 +303,7 @@ func TestFiles(t *testing.T) {
 }
 
 func TestFlags(t *testing.T) {
+	t.Setenv("BERTH_CPU", "")
 	for _, c := range []struct {
 		o    options
 		args []string
@@ -312,6 +313,7 @@ func TestFlags(t *testing.T) {
 		{options{seconds: 1, only: "nothing like that"}, nil, "matches no row"},
 		{options{seconds: 0}, nil, "-seconds"},
 		{options{seconds: math.NaN()}, nil, "-seconds"},
+		{options{seconds: math.Inf(1)}, nil, "-seconds"},
 		{options{seconds: 1, only: "mlp", write: true}, nil, "-write goes without -only"},
 		{options{seconds: 1, write: true}, nil, "bench/peers"}, // this test runs in kernels
 		{options{seconds: 1}, []string{"mlp"}, `"mlp"`},
@@ -323,6 +325,10 @@ func TestFlags(t *testing.T) {
 	rows, err := chosen(options{seconds: 1, only: "gpt2 dw"}, nil)
 	if err != nil || len(rows) == 0 || slices.ContainsFunc(rows, func(r *row) bool { return !r.op.(ops.MatMul).TransA }) {
 		t.Error(len(rows), err)
+	}
+	t.Setenv("BERTH_CPU", "avx2")
+	if _, err := chosen(options{seconds: 1, write: true}, nil); err == nil || !strings.Contains(err.Error(), "BERTH_CPU") {
+		t.Errorf("one level is written as a table of all: %v", err)
 	}
 	t.Setenv("BERTH_CPU", "abacus")
 	if _, err := levelsHere(); err == nil {

@@ -99,10 +99,10 @@ func chosen(o options, args []string) ([]*row, error) {
 	switch {
 	case len(args) > 0:
 		return nil, fmt.Errorf("%q: there are flags alone", args[0])
-	case !(o.seconds > 0):
-		return nil, errors.New("-seconds must be more than 0")
-	case o.write && o.only != "":
-		return nil, errors.New("-write goes without -only: the table of a machine has all rows")
+	case !(o.seconds > 0 && o.seconds <= 3600):
+		return nil, errors.New("-seconds must be more than 0, and 3600 at most")
+	case o.write && (o.only != "" || os.Getenv(cpu.ISAVariable) != ""):
+		return nil, fmt.Errorf("-write goes without -only and %s: the table of a machine has all rows and levels", cpu.ISAVariable)
 	}
 	pattern, err := regexp.Compile(o.only)
 	if err != nil {
