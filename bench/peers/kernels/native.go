@@ -37,7 +37,7 @@ func newBlock(bytes int) (block, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%d bytes: %w", bytes, err)
 	}
-	_ = unix.Madvise(b, unix.MADV_HUGEPAGE) // a system without huge pages refuses, which does no harm
+	adviseHuge(b)
 	return b, nil
 }
 
