@@ -40,6 +40,5 @@ func Example() {
 	// layers.1.weight f32[10,32] trained: true
 	// layers.1.bias f32[10] trained: true
 	// prediction f32[16,10]
-	// mine.yaml:3: layer 3 (loss "cross_entropy"): the model tells 7 classes apart, but the data has 10: give its last layer 10
-	// outputs
+	// mine.yaml:3: layer 3 (loss "cross_entropy"): the model tells 7 classes apart, but the data has 10: give its last layer 10 outputs
 }
