@@ -14,7 +14,7 @@ import (
 //go:embed vocab.bpe.gz
 var gpt2Merges []byte
 
-// gpt2Hash is GPT2().Hash().
+// gpt2Hash is GPT2().Hash(), which takes longer to compute than to read a text of a megabyte.
 const gpt2Hash = "db01a0a7dd4512eec87deb4c9b988bf2981feba28fe883916f0014fa164ff913"
 
 // GPT2 is the tokenizer of GPT-2, which is inside the binary. The first call takes
@@ -62,5 +62,10 @@ func openGPT2() (*BPE, error) {
 	}
 	p.added = []Added{{ID: uint32(len(p.tokens)), Text: EndOfText, Special: true}}
 	p.tokens = append(p.tokens, EndOfText)
-	return newBPE(p)
+	t, err := newBPE(p)
+	if err != nil {
+		return nil, err
+	}
+	t.hash = func() string { return gpt2Hash }
+	return t, nil
 }
