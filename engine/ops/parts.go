@@ -42,6 +42,8 @@ func BySamples(n *graph.Node) (cut []bool, ok bool) {
 			return nil, false
 		}
 		cut = first(1)
+	case Attention, AttentionGrad:
+		cut = first(len(n.In)) // two are scalars where there is dropout, which is refused below
 	default:
 		return nil, false
 	}

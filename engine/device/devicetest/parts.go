@@ -34,9 +34,11 @@ func testParts(t *testing.T, open Opener) {
 		})
 		// Sizes at which kernels of the parts alone would sum in another order than that of the whole.
 		b := graph.NewBuilder("whole", 1)
+		attended := b.Apply(ops.Attention{Heads: 2}, b.Input("qkv", shape.F32(8, 300, 48)))
 		for _, v := range []*graph.Value{
 			b.One(ops.SumTo{Shape: shape.Of(10, 1, 1)}, b.Input("pictures", shape.F32(24, 10, 60, 60))),
 			b.One(ops.Conv2DGradW{Stride: 1, Pad: 1, Groups: 1, KH: 3, KW: 3}, b.Input("x", shape.F32(4, 1, 20, 22)), b.Input("dy", shape.F32(4, 1024, 20, 22))),
+			b.One(ops.AttentionGrad{Heads: 2}, attended[0].Node.In[0], b.Input("y", attended[0].Meta), b.Input("lse", attended[1].Meta), b.Input("dy", attended[0].Meta)),
 		} {
 			if err := r.compareParts(v.Node, 1, func(least, most int) int { return (least + most) / 3 }); err != nil {
 				t.Errorf("%v\n%v", err, v.Node)
@@ -113,6 +115,19 @@ var cuttable = []func(rt *rapid.T, b *graph.Builder) *graph.Value{
 		return b.Apply(ops.LayerNorm{Eps: 1e-5}, x, b.Input("gamma", w), b.Input("beta", w))[0]
 	},
 	func(rt *rapid.T, b *graph.Builder) *graph.Value {
+		op, in := drawAttention(rt, b)
+		return b.Apply(op, in...)[0]
+	},
+	func(rt *rapid.T, b *graph.Builder) *graph.Value {
+		op, in := drawAttention(rt, b)
+		out, err := op.Infer(metasOf(in))
+		if err != nil {
+			rt.Fatal(err)
+		}
+		made := []*graph.Value{in[0], b.Input("y", out[0]), b.Input("lse", out[1]), b.Input("dy", out[0])}
+		return b.One(ops.AttentionGrad(op), append(made, in[1:]...)...)
+	},
+	func(rt *rapid.T, b *graph.Builder) *graph.Value {
 		c := drawConv(rt)
 		return b.One(c.op, b.Input("x", c.x), b.Input("w", c.w))
 	},
@@ -137,6 +152,36 @@ func size(rt *rapid.T, name string, most int) int { return rapid.IntRange(1, mos
 // images is an input of pictures.
 func images(rt *rapid.T, b *graph.Builder) *graph.Value {
 	return b.Input("x", shape.F32(size(rt, "samples", 24), size(rt, "channels", 12), size(rt, "height", 20), size(rt, "width", 20)))
+}
+
+// mostPositions is the most positions of a sequence.
+const mostPositions = 90
+
+// drawAttention draws attention without dropout, and its inputs.
+func drawAttention(rt *rapid.T, b *graph.Builder) (op ops.Attention, in []*graph.Value) {
+	op.KVHeads = size(rt, "heads of keys", 3)
+	op.Heads = op.KVHeads * size(rt, "heads of queries for each", 3)
+	samples, positions := size(rt, "samples", 12), size(rt, "positions", mostPositions)
+	in = []*graph.Value{b.Input("qkv", shape.F32(samples, positions, (op.Heads+2*op.KVHeads)*size(rt, "width", 40)))}
+	op.Window = rapid.IntRange(0, 20).Draw(rt, "window")
+	switch rapid.SampledFrom([]string{"causal", "full", "padded", "packed"}).Draw(rt, "kind") {
+	case "full":
+		op.Full = true
+	case "padded":
+		op.Padded = true
+		in = append(in, b.Input("lengths", shape.I32(samples)))
+	case "packed":
+		op.Packed = true
+		in = append(in, b.Input("positions", shape.I32(samples, positions)))
+	}
+	return op, in
+}
+
+func metasOf(in []*graph.Value) (metas []shape.Meta) {
+	for _, v := range in {
+		metas = append(metas, v.Meta)
+	}
+	return metas
 }
 
 // conv is a convolution with the metadata of its tensors.
@@ -169,8 +214,8 @@ func (r *rig) compareParts(n *graph.Node, seed uint64, cut func(least, most int)
 	for i, v := range n.In {
 		data[i] = make([]float32, v.Meta.Elems())
 		for k := range data[i] {
-			if data[i][k] = float32(random.NormFloat64()); v.Meta.DType == shape.Int32 { // a pixel of a plane that has that many
-				data[i][k] = math.Float32frombits(random.Uint32N(uint32(v.Meta.Shape[2] * v.Meta.Shape[3])))
+			if data[i][k] = float32(random.NormFloat64()); v.Meta.DType == shape.Int32 {
+				data[i][k] = math.Float32frombits(random.Uint32N(numbers(v)))
 			}
 		}
 		if half := len(data[i]) / 2; n.Op.Kind() == "sum_to" {
@@ -239,6 +284,14 @@ func (r *rig) compareParts(n *graph.Node, seed uint64, cut func(least, most int)
 		}
 	}
 	return nil
+}
+
+// numbers is how many numbers an input of integers has: pixels of a plane, or lengths and positions of a sequence.
+func numbers(v *graph.Value) uint32 {
+	if v.Meta.Shape.Rank() == 4 {
+		return uint32(v.Meta.Shape[2] * v.Meta.Shape[3])
+	}
+	return mostPositions
 }
 
 // runNode is the first result of a node whose inputs differ.

@@ -71,7 +71,8 @@ func headsOf(on work.Target, n *graph.Node, op ops.Attention) heads {
 	k.shared, k.drop = k.h/k.g, dropout.NewDropper(on.ISA, op.Key(), op.P)
 	k.group, k.nr, k.depth = isaSizes[l].mr, isaSizes[l].nr, isaSizes[l].depth(k.hd)
 	k.across = work.CeilDiv(k.t, k.nr)
-	k.ranges = max(1, min(work.CeilDiv(work.EnoughChunks, max(1, k.b*k.g)), k.t/(2*k.block())))
+	samples := work.In(n.Whole(), 0).Shape[0] // the sums over queries are by ranges, of some samples as of all
+	k.ranges = max(1, min(work.CeilDiv(work.EnoughChunks, max(1, samples*k.g)), k.t/(2*k.block())))
 	k.ld = wide(k.t) + scoreAlign // never a power of two
 	k.scale = float32(1 / math.Sqrt(float64(k.hd)))
 	if op.Packed {
