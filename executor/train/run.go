@@ -74,6 +74,19 @@ func (r *Run) Session() *session.Session { return r.now.session }
 
 // prepare plans, and refuses a plan that the host has too little memory for.
 func (r *Run) prepare(ctx context.Context, s *session.Session) (planned, error) {
+	p, err := r.planFor(ctx, s)
+	if err != nil {
+		return p, err
+	}
+	messages, err := r.messageBytes(ctx, &p)
+	if err != nil {
+		return p, err
+	}
+	return p, s.CheckHostMemory(r.Data, messages)
+}
+
+// planFor plans steps, and how they are judged.
+func (r *Run) planFor(ctx context.Context, s *session.Session) (planned, error) {
 	p := planned{session: s}
 	err := r.plan(ctx, &p)
 	if err == nil {
@@ -86,11 +99,7 @@ func (r *Run) prepare(ctx context.Context, s *session.Session) (planned, error) 
 		return p, err
 	}
 	s.Judge.Cover(s.Tester)
-	messages, err := r.messageBytes(ctx, &p)
-	if err != nil {
-		return p, err
-	}
-	return p, s.CheckHostMemory(r.Data, messages)
+	return p, nil
 }
 
 // messageBytes is the host memory of messages between ranks: of training, and of the evaluation that takes more.
