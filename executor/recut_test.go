@@ -103,7 +103,7 @@ func TestSameWeightsWithAnyStages(t *testing.T) {
 			t.Fatal(d)
 		}
 	})
-	if recuts == 0 {
+	if recuts == 0 && !testing.Short() { // which draws none
 		t.Error("no plan changed")
 	}
 }
