@@ -110,7 +110,8 @@ func TestRunsTellTheInterval(t *testing.T) {
 	}
 }
 
-// A training ends where another process has the lock of the file of times for good: its time is not kept, and its report is written.
+// A training ends where another process has the lock of the file of times for good: its time is not kept, and its report is
+// written.
 func TestTrainingEndsWithoutTheLock(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "costs.json")
 	r := openTimed(t, path, "digits", "train.steps=25")

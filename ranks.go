@@ -30,8 +30,8 @@ const RanksStopped = crew.Stopped
 
 // RanksOptions are the options of JoinRanks. The zero value is for a program of which all ranks run the same file.
 type RanksOptions struct {
-	// Program is compared between ranks, beside what Go calls the file's build ID: the version of the program; "": that of Berth, and of
-	// the program's module.
+	// Program is compared between ranks, beside what Go calls the file's build ID: the version of the program; "": that of Berth, and
+	// of the program's module.
 	Program string
 	// Timeout is how long a rank may be silent before all end; 0: 5 minutes. A run's distributed.timeout takes its place.
 	Timeout time.Duration

@@ -158,6 +158,7 @@ type Used struct {
 	Step     int       `json:"step,omitempty"`            // of the checkpoint
 	Best     bool      `json:"best,omitempty"`            // it is the folder's best by the watched metric
 	BestID   uint64    `json:"best_checkpoint,omitempty"` // the folder's best; 0: no checkpoint has the metric
+	Saved    time.Time `json:"-"`                         // when the checkpoint was; a run that begins anew gives the same IDs again
 	NewestID uint64    `json:"-"`                         // the folder's newest when the weights were chosen
 	File     string    `json:"file,omitempty"`            // a file of weights
 	Skipped  []Skipped `json:"-"`                         // damaged checkpoints passed over to find a whole one

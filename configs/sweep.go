@@ -95,8 +95,8 @@ func (s *Sweep) Extend(total int) (*Sweep, error) {
 	return &out, nil
 }
 
-// Continues gives the sweep before with the trials that s has in addition, if s is the same but for these; nil: it is not. Trials that are
-// one number are as many in all: those beyond the ones of before were added together.
+// Continues gives the sweep before with the trials that s has in addition, if s is the same but for these; nil: it is not. Trials
+// that are one number are as many in all: those beyond the ones of before were added together.
 func (s *Sweep) Continues(before *Sweep) (*Sweep, error) {
 	then, now := *before, *s
 	then.Trials, now.Trials = []int{1}, []int{1}

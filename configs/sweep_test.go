@@ -224,8 +224,8 @@ func TestContinues(t *testing.T) {
 	}
 }
 
-// TestSweepTakesEveryKey: each key that --set takes may vary, its default is a value, and what a value is written as stays as it is. Other
-// values are taken or refused.
+// TestSweepTakesEveryKey: each key that --set takes may vary, its default is a value, and what a value is written as stays as it
+// is. Other values are taken or refused.
 func TestSweepTakesEveryKey(t *testing.T) {
 	values := []string{"0", "1", "0.5", "-1", "1e300", "x", "'1'", "[]", "[1, 2]", "[[a], [b]]", "[x, [y]]", "{}", "{a: b}", "{val: 0.1}", "true", "~", "1h", "50%",
 		"[{type: dense, units: 3}]", "[{type: x}]", "{name: huber, delta: 2}", "{name: huber, delta: -2}", "cpu:2", "log:1..2", "1..2", "1..2.5"}

@@ -132,8 +132,8 @@ func TestOutcome(t *testing.T) {
 	}
 }
 
-// eachKey visits the keys of a section and of those in it, with each value of a selector. begin makes a config in which a key applies, and gives
-// the struct that it is in. free says that the key, or a section that it is in, is free.
+// eachKey visits the keys of a section and of those in it, with each value of a selector. begin makes a config in which a key
+// applies, and gives the struct that it is in. free says that the key, or a section that it is in, is free.
 func eachKey(s *section, path string, free bool, at func(*Config) any, visit func(path string, k *key, free bool, begin func() (*Config, any))) {
 	choices := []string{""}
 	if s.selector != nil {

@@ -179,8 +179,8 @@ func (a *augmenter) erase(pixels []float32, probability float64, w, more [4]uint
 // augmentKey is the key of the keys of samples.
 func (p *Part) augmentKey() rng.Key { return rng.Named(p.seed, "augment") }
 
-// sampleKey is the key of a row of the table that is read at a cursor. The row and the epoch decide it, so a sample is the same for any
-// place in a batch, reader and start.
+// sampleKey is the key of a row of the table that is read at a cursor. The row and the epoch decide it, so a sample is the same for
+// any place in a batch, reader and start.
 func (p *Part) sampleKey(c Cursor, row int, key rng.Key) rng.Key {
 	epoch := c.Epoch
 	if p.of > 0 {
@@ -300,8 +300,8 @@ func (m *mixing) begin(n int, rows []Rows) {
 // place32 is the memory of sample j, of n numbers.
 func (*table) place32(dst []byte, n, j int) []float32 { return shape.View[float32](dst)[j*n : (j+1)*n] }
 
-// mixupShare draws the share of an image that is mixed with another: of the distribution beta(a, a), by Jöhnk's way, with logarithms since the
-// powers may be too small for a number.
+// mixupShare draws the share of an image that is mixed with another: of the distribution beta(a, a), by Jöhnk's way, with
+// logarithms since the powers may be too small for a number.
 func mixupShare(key rng.Key, a float64) float64 {
 	const stream = 1 << 31 // apart from those of the changes
 	for i := uint32(0); ; i++ {

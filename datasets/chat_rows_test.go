@@ -12,7 +12,8 @@ import (
 
 const chatTemplate = "{% for m in messages %}<{{ m.role }}>{{ m.content }};{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}"
 
-// TestChatRows checks that each conversation is whole in one sample, with its own positions, and that its answers alone are targets.
+// TestChatRows checks that each conversation is whole in one sample, with its own positions, and that its answers alone are
+// targets.
 func TestChatRows(t *testing.T) {
 	var text strings.Builder
 	want := map[string]string{} // the answers of a conversation

@@ -163,6 +163,7 @@ func csvInputs(ctx context.Context, s Spec, info *Info, path string) (*table, er
 			return nil, err
 		}
 	}
+	c.noteOrder(s, info.Row())
 	texts, err := c.textsOf(ctx, s, c.table.Each)
 	return &table{rows: c.rows, columns: []column{c.featureColumn()}, texts: texts}, err
 }

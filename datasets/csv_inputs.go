@@ -45,6 +45,7 @@ func kindInputs(ctx context.Context, s Spec, info *Info, path string) (_ *table,
 			return nil, err
 		}
 	}
+	k.noteOrder(s, info.Columns)
 	if k.elsewhere != "" {
 		s.note(k.elsewhere)
 	}
@@ -129,6 +130,13 @@ func (c *csvData) byName(f *columns.Fitted) bool {
 		return true
 	}
 	return namesAll(c.named, f)
+}
+
+// noteOrder notes that a file without a header is taken by the order of its columns, where the model knows their names.
+func (c *csvData) noteOrder(s Spec, f *columns.Fitted) {
+	if names := f.ColumnNames(); c.header == nil && (f.Header || hasNames(names)) {
+		s.note(fmt.Sprintf("%s has no header, so its features are taken by their order: %s", c.path, few(names)))
+	}
 }
 
 // namesAll reports whether names has every column that a row must have, and at least one.

@@ -183,8 +183,8 @@ func (p *pictureSet) inMemory(ctx context.Context, o images.Options) ([]byte, er
 	return data, err
 }
 
-// inFile is the pixels from a file in the user's cache, into which they are decoded first where it is not there: those of all images
-// that can be decoded, and then a byte for each image, 1 for those. Without such a file they are in memory if they fit.
+// inFile is the pixels from a file in the user's cache, into which they are decoded first where it is not there: those of all
+// images that can be decoded, and then a byte for each image, 1 for those. Without such a file they are in memory if they fit.
 func (p *pictureSet) inFile(ctx context.Context, o images.Options, fits bool) ([]byte, *osfile.Mapping, error) {
 	folder, err := filecache.Default(filecache.Images)
 	var f *filecache.File

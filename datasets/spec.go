@@ -121,8 +121,8 @@ type TextOptions struct {
 	More      []string     // files and folders after Spec.Path
 	Field     string       // of JSON lines, the key of the text, or of a list of messages; "": files are text
 	// ChatTemplate is the path of a template that turns messages into text, or of a folder with
-	// chat_template.jinja or tokenizer_config.json; "": that of the tokenizer.json. Truncate cuts conversations off at Context; otherwise longer ones
-	// are refused.
+	// chat_template.jinja or tokenizer_config.json; "": that of the tokenizer.json. Truncate cuts conversations off at Context;
+	// otherwise longer ones are refused.
 	ChatTemplate string
 	Truncate     bool
 	// Progress hears what is done to the text and how far, from 0 to 1. nil:

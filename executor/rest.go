@@ -12,6 +12,7 @@ import (
 // rest is how a runtime's work stands still. The runtime owns it.
 type rest struct {
 	gate  *Gate           // nil: it never stands still
+	halt  func() error    // of SetHalt; nil: nothing goes on beside the work
 	until context.Context // ends the standing, as the context of the call does; nil: that alone does
 	since time.Time       // when it began to stand still; zero: it works
 	stood time.Duration   // before
@@ -69,6 +70,10 @@ func lasts(first time.Duration) time.Duration {
 // SetGate has the runtime stand still while a gate is closed.
 func (r *Runtime) SetGate(g *Gate) { r.rest.gate = g }
 
+// SetHalt has Rest call halt, which ends what must not go on while the runtime is suspended, before Suspend returns. Its error
+// ends the standing.
+func (r *Runtime) SetHalt(halt func() error) { r.rest.halt = halt }
+
 // RestUntil ends the standing, also of work that nothing else ends, with ctx: Rest then fails with
 // ErrSuspended.
 func (r *Runtime) RestUntil(ctx context.Context) { r.rest.until = ctx }
@@ -107,7 +112,7 @@ func (r *Runtime) Stand() {
 // work that takes turns is over, it gives the memory to others, and waits for the next turn. No step may be queued. It fails
 // with ErrSuspended, and the memory given up, once ctx ends, or that of RestUntil.
 func (r *Runtime) Rest(ctx context.Context) error {
-	return r.RestWith(ctx, nil, StandUntil)
+	return r.RestWith(ctx, StandUntil)
 }
 
 // StandUntil waits until opens is closed. It fails with ErrSuspended if ctx ends before.
@@ -125,10 +130,9 @@ func EndedAtRest(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", ErrSuspended, context.Cause(ctx))
 }
 
-// RestWith is Rest with two functions, whose errors end the standing. halt ends what must not go on while the runtime is suspended;
-// nil: nothing does. stand stands still until opens is closed, or ctx ends, as StandUntil does: while the runtime is suspended,
-// and while it waits for memory.
-func (r *Runtime) RestWith(ctx context.Context, halt func() error, stand func(ctx context.Context, opens <-chan struct{}) error) error {
+// RestWith is Rest with a function that stands still until opens is closed, or ctx ends, as StandUntil does: while the runtime
+// is suspended, and while it waits for memory. Its error ends the standing.
+func (r *Runtime) RestWith(ctx context.Context, stand func(ctx context.Context, opens <-chan struct{}) error) error {
 	if !r.MustRest() {
 		return nil
 	}
@@ -139,8 +143,8 @@ func (r *Runtime) RestWith(ctx context.Context, halt func() error, stand func(ct
 	}
 	err := r.rest.gate.Pass(ctx, Passage{
 		Halt: func() (err error) {
-			if halt != nil {
-				err = halt()
+			if r.rest.halt != nil {
+				err = r.rest.halt()
 			}
 			r.Stand()
 			return err

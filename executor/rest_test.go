@@ -126,7 +126,7 @@ func TestTurns(t *testing.T) {
 	c := joining(t.Context(), "c")
 	over(a)
 	failure := errors.New("enough")
-	if err := a.RestWith(t.Context(), nil, func(context.Context, <-chan struct{}) error { return failure }); !errors.Is(err, failure) || !a.Residency.Suspended() {
+	if err := a.RestWith(t.Context(), func(context.Context, <-chan struct{}) error { return failure }); !errors.Is(err, failure) || !a.Residency.Suspended() {
 		t.Errorf("standing ends with %v", err)
 	}
 	if err := errors.Join(<-c, a.Rest(t.Context()), a.Close(), d.Close(), devs[0].Close()); err != nil {

@@ -23,8 +23,8 @@ type Options struct {
 	Queue   string          // the file of the queue
 	Devices configs.Devices // those to open; a zero field means the key's default
 
-	// Program names all of the source that this program was built from. Jobs that a program of the same name has trained are not trained again.
-	// Empty: the name is taken from the build, and a build of changed source has none.
+	// Program names all of the source that this program was built from. Jobs that a program of the same name has trained are not
+	// trained again. Empty: the name is taken from the build, and a build of changed source has none.
 	Program string
 
 	// Observe makes the observer of a job's training, which writes to the job's log. Nil: one
@@ -71,7 +71,7 @@ type Daemon struct {
 
 // Open opens the queue and the devices. Nothing trains until Run. The caller calls Close.
 func Open(o Options) (*Daemon, error) {
-	q, err := queue.Open(o.Queue)
+	q, err := openQueue(o.Queue)
 	if err != nil {
 		return nil, err
 	}

@@ -107,8 +107,8 @@ func whole(ctx context.Context, j *queue.Job) bool {
 	return err == nil && m.ID == j.Saved.ID && m.Time.Equal(j.Saved.Time)
 }
 
-// trialAs finds what a trial of a sweep is to reach at a step, among jobs with the same recipe, in a trial that was there; nil: none was.
-// step finds the step from the length of the whole run and the steps between its boundaries.
+// trialAs finds what a trial of a sweep is to reach at a step, among jobs with the same recipe, in a trial that was there; nil:
+// none was. step finds the step from the length of the whole run and the steps between its boundaries.
 func trialAs(same []*queue.Job, metric string, step func(steps, boundary int) int) *queue.Result {
 	for _, j := range same {
 		if j.Trial == nil || len(j.Trial.At) == 0 || len(j.Trial.At) != len(j.Trial.Values) {

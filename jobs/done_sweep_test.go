@@ -190,8 +190,8 @@ func TestSaidOnce(t *testing.T) {
 	}
 }
 
-// TestMoreTrials: the same sweep with more trials adds them to the one that is there and repeats none; the added ones are halved among
-// themselves. Another text, config, folder or data makes a sweep of its own.
+// TestMoreTrials: the same sweep with more trials adds them to the one that is there and repeats none; the added ones are halved
+// among themselves. Another text, config, folder or data makes a sweep of its own.
 func TestMoreTrials(t *testing.T) {
 	dir := t.TempDir()
 	d := startWith(t, Options{Queue: filepath.Join(dir, "queue.db"), Devices: configs.Devices{Use: "cpu:1"}}) // of no known program
@@ -262,8 +262,8 @@ func TestMoreTrials(t *testing.T) {
 	}
 }
 
-// TestAddedTwice: a submission that added trials is answered with the same sweep when it is sent again, also by the next daemon, and so is the
-// first one.
+// TestAddedTwice: a submission that added trials is answered with the same sweep when it is sent again, also by the next daemon,
+// and so is the first one.
 func TestAddedTwice(t *testing.T) {
 	dir := t.TempDir()
 	d := openCPU(t, filepath.Join(dir, "queue.db"))
@@ -389,8 +389,8 @@ func TestDiskOfSweeps(t *testing.T) {
 	d.await(t, j.ID)
 }
 
-// TestDiskOfSteps: a pipeline whose sweeps have no room on the disk together is refused. A sweep that is planned once its input has finished
-// fails then, before it trains, and goes on once there is room.
+// TestDiskOfSteps: a pipeline whose sweeps have no room on the disk together is refused. A sweep that is planned once its input has
+// finished fails then, before it trains, and goes on once there is room.
 func TestDiskOfSteps(t *testing.T) {
 	dir := t.TempDir()
 	d := start(t, dir, "cpu:1")
@@ -448,8 +448,8 @@ func TestDiskOfSteps(t *testing.T) {
 	}
 }
 
-// TestDoneTrialsOfSteps: a sweep that gives its best weights to another step trains the trial again whose checkpoint an earlier sweep has
-// deleted, and is as one whose checkpoint is there. That one is kept then.
+// TestDoneTrialsOfSteps: a sweep that gives its best weights to another step trains the trial again whose checkpoint an earlier
+// sweep has deleted, and is as one whose checkpoint is there. That one is kept then.
 func TestDoneTrialsOfSteps(t *testing.T) {
 	dir := t.TempDir()
 	d := startAs(t, dir, "one")
@@ -485,8 +485,8 @@ func TestDoneTrialsOfSteps(t *testing.T) {
 	}
 }
 
-// TestMoreTrialsOfSteps: the same pipeline with more trials in its sweep trains those that were added, and no others, with halving too where
-// no other goes further. Where the checkpoint of the best is gone, that one is trained again, and gives the same weights.
+// TestMoreTrialsOfSteps: the same pipeline with more trials in its sweep trains those that were added, and no others, with halving
+// too where no other goes further. Where the checkpoint of the best is gone, that one is trained again, and gives the same weights.
 func TestMoreTrialsOfSteps(t *testing.T) {
 	dir := t.TempDir()
 	d := startAs(t, dir, "one")

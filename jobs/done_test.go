@@ -248,8 +248,8 @@ func TestRecipe(t *testing.T) {
 	}
 }
 
-// TestDoneSteps: a step of a pipeline is as a job before it, and gives the weights of that. What others give it counts by what is in it:
-// weights of a job or of a file, and a tokenizer.
+// TestDoneSteps: a step of a pipeline is as a job before it, and gives the weights of that. What others give it counts by what is
+// in it: weights of a job or of a file, and a tokenizer.
 func TestDoneSteps(t *testing.T) {
 	dir := t.TempDir()
 	d := startAs(t, dir, "one")

@@ -16,9 +16,10 @@ import (
 	"github.com/berth-ml/berth/jobs/sweep"
 )
 
-// continued finds the sweep that goes on with a submission: the newest one of the same config, text and data in the same place that
-// has fewer trials, or as many and is not over, or in the very folder that is asked for. q gets the text with all trials, and what they
-// take. nil: the submission is a sweep of its own; where it has as many trials as the newest one, they are halved as there.
+// continued finds the sweep that goes on with a submission: the newest one of the same config, text and data in the same place
+// that has fewer trials, or as many and is not over, or in the very folder that is asked for. q gets the text with all trials,
+// and what they take. nil: the submission is a sweep of its own; where it has as many trials as the newest one, they are halved as
+// there.
 func (d *desk) continued(s Submission, q *queue.Submission) (*queue.Job, error) {
 	now, err := configs.ParseSweep("submitted sweep", []byte(s.Sweep))
 	if err != nil || s.Again || len(s.After) > 0 {
@@ -60,8 +61,8 @@ func (d *desk) continued(s Submission, q *queue.Submission) (*queue.Job, error) 
 	return nil, nil
 }
 
-// placed says whether a submission asks for the folder of a job, or for the kind of folder that it is. A job that is over may have lost its
-// folder; one that is not makes it.
+// placed says whether a submission asks for the folder of a job, or for the kind of folder that it is. A job that is over may
+// have lost its folder; one that is not makes it.
 func placed(s Submission, j *queue.Job) bool {
 	if _, err := os.Stat(j.Dir); err != nil && j.State.Over() {
 		return false

@@ -210,7 +210,8 @@ func TestHostMemoryOfACrowd(t *testing.T) {
 	t.Logf("%d jobs were opened %d times", len(all), attempts)
 }
 
-// TestHostMemoryOfSteps: what a step takes that trains nothing is counted, so steps that do not fit together run one after the other.
+// TestHostMemoryOfSteps: what a step takes that trains nothing is counted, so steps that do not fit together run one after the
+// other.
 func TestHostMemoryOfSteps(t *testing.T) {
 	run := func(memory int64) map[string]View {
 		t.Helper()

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/device/host"
 	"github.com/berth-ml/berth/internal/build"
@@ -29,11 +30,26 @@ type Local struct {
 // OpenLocal opens the queue in the file at path. queue.ErrHeld says that a daemon has it. The
 // caller calls Close.
 func OpenLocal(path string) (*Local, error) {
-	q, err := queue.Open(path)
+	q, err := openQueue(path)
 	if err != nil {
 		return nil, err
 	}
 	return &Local{desk{queue: q, program: build.Exact()}, path, planApart}, nil
+}
+
+// openQueue opens the queue in the file at path. Jobs that a daemon was training when it was killed stand where their newest
+// checkpoints do.
+func openQueue(path string) (*queue.Queue, error) {
+	q, err := queue.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	for _, j := range q.CutOff() {
+		if m, err := rundir.Newest(j.Dir); err == nil {
+			q.StandsAt(j.ID, m.Step)
+		}
+	}
+	return q, nil
 }
 
 // Close gives the queue free.
@@ -47,7 +63,7 @@ func (l *Local) Submit(ctx context.Context, s Submission) (queue.Job, error) {
 			return err
 		}
 		planned := l.plan(ctx, c, q)
-		again, err := queue.Open(l.path)
+		again, err := openQueue(l.path)
 		if err == nil {
 			l.queue = again
 		}

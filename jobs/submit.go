@@ -138,7 +138,8 @@ func (d *desk) submit(ctx context.Context, s Submission, plan planner) (queue.Jo
 	return d.queueIn(s, q, d.queue.Submit)
 }
 
-// queueIn has add queue a submission in a run folder of its own, unless it is as a finished job, or adds trials to a sweep that is there.
+// queueIn has add queue a submission in a run folder of its own, unless it is as a finished job, or adds trials to a sweep that is
+// there.
 func (d *desk) queueIn(s Submission, q queue.Submission, add func(queue.Submission) (queue.Job, error)) (queue.Job, error) {
 	d.folders.Lock()
 	defer d.folders.Unlock()
@@ -351,8 +352,8 @@ func cleaned(path string) string {
 	return filepath.Clean(path)
 }
 
-// checkLed refuses the folder of a sweep or a pipeline in which another one has the folders of its trials or steps: new ones would replace
-// what is in them.
+// checkLed refuses the folder of a sweep or a pipeline in which another one has the folders of its trials or steps: new ones would
+// replace what is in them.
 func (d *desk) checkLed(s Submission) error {
 	if s.Dir == "" || s.Sweep == "" && len(s.Steps) == 0 {
 		return nil

@@ -140,8 +140,8 @@ func TestFolderTakenMeanwhile(t *testing.T) {
 	}
 }
 
-// TestFolderOfASweep: a sweep and a pipeline are refused in a folder that has trials or steps of another one, whose files theirs would
-// replace. Other files in it do no harm, and the same sweep is its own.
+// TestFolderOfASweep: a sweep and a pipeline are refused in a folder that has trials or steps of another one, whose files theirs
+// would replace. Other files in it do no harm, and the same sweep is its own.
 func TestFolderOfASweep(t *testing.T) {
 	dir := t.TempDir()
 	d := openCPU(t, filepath.Join(dir, "queue.db"))

@@ -185,8 +185,8 @@ func sharedRun(list []queue.Job, t *queue.Job) bool {
 	return slices.ContainsFunc(list, func(j queue.Job) bool { return j.As != 0 && j.Dir == t.Dir && complete(&j) })
 }
 
-// deleteCheckpoints deletes those of a trial that does not go on. Its config, metrics and report stay. An error says that there was no
-// room for that, which some file systems need; those that stay for another reason stay for good.
+// deleteCheckpoints deletes those of a trial that does not go on. Its config, metrics and report stay. An error says that there was
+// no room for that, which some file systems need; those that stay for another reason stay for good.
 func (d *Daemon) deleteCheckpoints(t *queue.Job) error {
 	err := os.Remove(rundir.CheckpointPath(t.Dir))
 	switch {
@@ -227,6 +227,9 @@ func (d *Daemon) settle(j *queue.Job, causes []*queue.Job, failed error, what st
 	delete(d.sweeps, j.ID)
 	if failed != nil {
 		what = fmt.Sprintf("failed: %v", failed)
+		if of, ok := errors.AsType[*sweep.TrialsError](failed); ok { // the trials have said why
+			what = "failed: " + of.What
+		}
 	}
 	d.say(ended, what)
 	d.over(ended)
@@ -415,7 +418,8 @@ func (st *Standing) Value(i int) *float64 {
 	return nil
 }
 
-// Order has the indices of the trials that have begun, the best first: by the rungs that they have reached, then by value, then by number.
+// Order has the indices of the trials that have begun, the best first: by the rungs that they have reached, then by value, then by
+// number.
 func (st *Standing) Order() (order []int) {
 	for i, v := range st.Trials {
 		if v != nil {

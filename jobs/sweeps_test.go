@@ -295,8 +295,8 @@ func watchSweep(t *testing.T, p *process, dir, text string, patience time.Durati
 	return over, blamed, j.ID
 }
 
-// TestFailedTrialsAgain: a sweep that is over, with a winner or without one, tries its failed trials again when it is resumed, and no others.
-// It goes on with one of them that is resumed by its own number, too.
+// TestFailedTrialsAgain: a sweep that is over, with a winner or without one, tries its failed trials again when it is resumed, and
+// no others. It goes on with one of them that is resumed by its own number, too.
 func TestFailedTrialsAgain(t *testing.T) {
 	dir := t.TempDir()
 	d := daemonIn(t, dir, "cpu:1")

@@ -100,7 +100,9 @@ func (t *task) stood(run *berth.Run, a *aside, err error) {
 		t.pace.stand()
 		length, left := t.pace.times()
 		t.daemon.queue.Stood(t.job.ID, true, length, left)
+		t.daemon.say(t.job, "stands aside")
 	})
+	t.daemon.tell()
 	t.daemon.wake()
 }
 
@@ -118,6 +120,7 @@ func (t *task) proceed() {
 		t.pace.start()
 		length, left := t.pace.times()
 		t.daemon.queue.Stood(t.job.ID, false, length, left)
+		t.daemon.say(t.job, "goes on on "+strings.Join(t.devices, ", "))
 	}
 }
 

@@ -98,7 +98,8 @@ func trialDir(j *queue.Job, number int) string {
 	return filepath.Join(j.Dir, fmt.Sprintf("trial-%03d", number))
 }
 
-// trialSubmission asks for a trial. One of the jobs with the same recipe may have what it is to reach. Its key follows from the sweep's, so no trial is there twice.
+// trialSubmission asks for a trial. One of the jobs with the same recipe may have what it is to reach. Its key follows from the
+// sweep's, so no trial is there twice.
 func (d *Daemon) trialSubmission(j *queue.Job, s *configs.Sweep, r sweep.Ready, same map[string][]*queue.Job) (queue.Submission, error) {
 	base, err := d.queue.Config(j.ID)
 	if err != nil {
@@ -132,8 +133,8 @@ func (d *Daemon) trialSubmission(j *queue.Job, s *configs.Sweep, r sweep.Ready, 
 	return q, nil
 }
 
-// trialRecipe is the recipe of a trial as far as it follows from the sweep's plan: not where trials have different data, or devices of
-// several kinds. The trial knows it once its run is open.
+// trialRecipe is the recipe of a trial as far as it follows from the sweep's plan: not where trials have different data, or devices
+// of several kinds. The trial knows it once its run is open.
 func (d *Daemon) trialRecipe(c *configs.Config, j *queue.Job, s *configs.Sweep, needs []order.Need) (string, error) {
 	if differs(s) || len(needs) != 1 || len(j.Needs) != 1 || needs[0].Kind != j.Needs[0].Kind {
 		return "", nil

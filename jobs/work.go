@@ -38,8 +38,8 @@ var exporters = map[string]func(context.Context, berth.Weights, string) (*berth.
 	"safetensors": berth.ExportSafetensors, "onnx": berth.ExportONNX, "hf": berth.Export, "peft": berth.ExportPEFT,
 }
 
-// The host memory in which a tokenizer is learnt: some, and some for each byte of the text, up to a bound, since there is one on the
-// words that are counted. The whole process took 75 MiB for 5 MB of code, 105 MiB for 20 MB, and 772 MiB for 20 MB of random
+// The host memory in which a tokenizer is learnt: some, and some for each byte of the text, up to a bound, since there is one on
+// the words that are counted. The whole process took 75 MiB for 5 MB of code, 105 MiB for 20 MB, and 772 MiB for 20 MB of random
 // letters; a program that does nothing takes 42 MiB.
 const (
 	learnHost    = 32 << 20

@@ -29,8 +29,8 @@ import (
 
 func init() { beBeset = sweepTold }
 
-// TestFullAtEachWrite: for a sweep the disk is full at each write in turn, of the queue, the run folders and what is deleted there: for
-// that one, or until something is said of it. Then the sweep ends as one that always has room.
+// TestFullAtEachWrite: for a sweep the disk is full at each write in turn, of the queue, the run folders and what is deleted there:
+// for that one, or until something is said of it. Then the sweep ends as one that always has room.
 func TestFullAtEachWrite(t *testing.T) {
 	testall.Long(t)
 	seed := uint64(time.Now().UnixNano())

@@ -29,9 +29,9 @@
 // A forecast is of memory. The time of a step is a [Prediction], which package simulate makes.
 //
 // Where memory is short, passes 5 to 7 run again for finer grains of segments, pass 4 too for updates in
-// ranges (grains.go), and all of them with values recomputed; where none fits, with nodes in parts (new.go). Of these plans the one wins that lacks the fewest
-// bytes, then the one with the shortest step. At last New checks that plan (refusals in new.go): a device must
-// have the memory (memory.go).
+// ranges (grains.go), and all of them with values recomputed; where none fits, with nodes in parts (new.go). Of these plans the one
+// wins that lacks the fewest bytes, then the one with the shortest step. At last New checks that plan (refusals in new.go): a
+// device must have the memory (memory.go).
 //
 // Some packages serve several passes. Package order deals stages to devices and makes
 // schedules; speed has the times of segments and copies; footprint bounds the memory of
@@ -78,8 +78,8 @@
 //
 // A rank of many lists its own part alone, and what it must know of others (step/part.go). Of more than 16 ranks it also forecasts
 // its own memory alone, unless the memory of some device is short: then the plan would depend on it. To find its
-// part, and to predict the step of all ranks, it goes through all launches, and keeps none: with 4,096 ranks, two million of them take
-// half a second.
+// part, and to predict the step of all ranks, it goes through all launches, and keeps none: with 4,096 ranks, two million of them
+// take half a second.
 //
 // A quarter of the time for 256 replicas is in estimates of scratch, since each device is asked. It is not
 // lost: a device keeps what it has planned for an estimate, and compiles from that when the run begins.

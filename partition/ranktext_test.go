@@ -11,7 +11,8 @@ import (
 )
 
 // TestRanksSendTheirShare: a rank of 64 that train a GPT sends little more than twice its share of the gradients. 256 have too
-// few parts, and so do ranks with microbatches that are several parts of the tree, which is said. The bytes are those of the messages.
+// few parts, and so do ranks with microbatches that are several parts of the tree, which is said. The bytes are those of the
+// messages.
 func TestRanksSendTheirShare(t *testing.T) {
 	for _, c := range []struct {
 		ranks, microbatches int

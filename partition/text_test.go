@@ -106,8 +106,8 @@ func TestPassesText(t *testing.T) {
 	}
 }
 
-// The plan says which blocks a device does not run. A number of the update that the device of its readers cannot compute is computed on
-// another one, with what it assigns, and that one's stage says why.
+// The plan says which blocks a device does not run. A number of the update that the device of its readers cannot compute is
+// computed on another one, with what it assigns, and that one's stage says why.
 func TestUnsupportedUpdatesAreElsewhere(t *testing.T) {
 	devices := nets.Specs(2, 0)
 	devices[1].Kind, devices[1].ID = "other", "other:0"

@@ -89,8 +89,9 @@
 // streams that none of its users closes.
 //
 // Which copy leaves a full device follows from one order of uses, and a base has an order for each user. So it is not
-// chosen at all while a user is at work: its bytes are a floor that the users reserve together, and every launch has room beside it. Paging a
-// base in turn for several users would move it several times a step. A tenant whose plan needs that has weights of its own.
+// chosen at all while a user is at work: its bytes are a floor that the users reserve together, and every launch has room beside
+// it. Paging a base in turn for several users would move it several times a step. A tenant whose plan needs that has weights of its
+// own.
 //
 // # Why does a launch that cannot begin keep its turn?
 //

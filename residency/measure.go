@@ -124,8 +124,8 @@ func (x *most) note(asked uint64) {
 	x.writes.Add(1)
 }
 
-// read calls f, again where bytes were noted meanwhile, and begins to look for the most anew. idle says that none changed since the call
-// before.
+// read calls f, again where bytes were noted meanwhile, and begins to look for the most anew. idle says that none changed since the
+// call before.
 func (x *most) read(f func(idle bool)) {
 	const tries = 100 // then some are of another instant
 	for range tries {

@@ -107,7 +107,8 @@ func TestMostIsGivenBack(t *testing.T) {
 	used(16)
 }
 
-// TestMostIsOfOneInstant: bytes that go from one tenant to another, and are nobody's in between, are seen once at most, while they move.
+// TestMostIsOfOneInstant: bytes that go from one tenant to another, and are nobody's in between, are seen once at most, while they
+// move.
 func TestMostIsOfOneInstant(t *testing.T) {
 	const all = 100
 	d := &devState{}

@@ -513,6 +513,8 @@ func (s *fakeStream) WaitForEnd(e device.Event) error {
 
 func (s *fakeStream) Cancel(error) { panic("nothing cancels a stream of residency's") }
 
+func (s *fakeStream) Slow(time.Duration) { panic("no drill slows a stream of residency's") }
+
 func (s *fakeStream) Busy() int64 { return 0 }
 
 func (s *fakeStream) Close() error {

@@ -95,8 +95,9 @@ type Tenant struct {
 	gone    bool   // it has closed
 	beside  func() // ends the time in which its copies run beside what computes in this process; nil: it has not begun
 
-	suspended atomic.Bool                           // its floors are not reserved; written under the lock
-	reserved  atomic.Pointer[admission.Reservation] // of its floors, or waits for them; nil while Suspend has given it up, and for the owner of a base
+	suspended atomic.Bool // its floors are not reserved; written under the lock
+	// reserved is of its floors, or waits for them; nil while Suspend has given it up, and for the owner of a base.
+	reserved atomic.Pointer[admission.Reservation]
 }
 
 // Join makes a tenant, and reserves its floors. While these and the floors of

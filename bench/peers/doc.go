@@ -18,7 +18,8 @@
 // variant counts.
 //
 // Command precision, in the folder of that name, draws losses in float32 and in
-// bf16. Command saves measures what checkpoints cost the training.
+// bf16. Command saves measures what checkpoints cost the training. Command kernels
+// compares the kernels for the CPU with oneDNN and OpenBLAS.
 //
 // The types to know are [program], which takes turns, [sample], its measurement
 // in a turn, and [report], all measurements.

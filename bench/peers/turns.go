@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"syscall"
+
+	"github.com/berth-ml/berth/bench/peers/usage"
 )
 
 // turns gives programs their turns and collects the samples.
@@ -58,7 +60,7 @@ func (t *turns) one(ctx context.Context, p program, workload string) (s sample, 
 			return s, 0, fmt.Errorf("lock %s: %w", t.lock, err)
 		}
 	}
-	before := readUsage()
+	before := usage.Read()
 	s, err = p.run(ctx, workload)
-	return s, readUsage().othersSince(before), err
+	return s, usage.Read().OthersSince(before), err
 }

@@ -47,7 +47,8 @@ type Imported struct {
 // vocab.json and merges.txt). The run has one checkpoint, of step 0, so that it
 // evaluates and predicts, and a resumed run trains it further on the text that
 // data.path then names. The run folder has config.yaml, checkpoints.db, unless the tokenizer is
-// GPT-2's tokenizer.json and, if the model has a chat template or special tokens, tokenizer_config.json; one that holds a run is refused. After an error, nothing of it is left.
+// GPT-2's tokenizer.json and, if the model has a chat template or special tokens, tokenizer_config.json; one that holds a run is
+// refused. After an error, nothing of it is left.
 //
 // A from that ends in .safetensors is a file that ExportSafetensors wrote: the run has its
 // weights, its config and what was fitted to its data.

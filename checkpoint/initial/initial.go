@@ -143,8 +143,8 @@ type Values struct {
 
 // Open opens a [Source], plain or compressed, which must have every parameter among
 // vars that it does not skip, in its shape, under its name after the prefix. With ""
-// all contents are by rule. For an adapter, a file with more layers than the model is refused. ctx ends reading the list of the file's tensors. The
-// caller closes the values.
+// all contents are by rule. For an adapter, a file with more layers than the model is refused. ctx ends reading the list of the
+// file's tensors. The caller closes the values.
 func Open(ctx context.Context, init string, seed uint64, vars []*graph.Value) (*Values, error) {
 	x, err := open(ctx, init, seed, vars, vars)
 	if err != nil {
@@ -234,8 +234,8 @@ func folderError(dir string) error {
 	return fmt.Errorf("%s is a folder: give a file of weights, as trainer export writes it", dir)
 }
 
-// nameTensors finds the prefix, unless one is given, and the weights in the file. Those without a name behind a prefix that was found
-// may have one without it, as heads do in files of Hugging Face's models.
+// nameTensors finds the prefix, unless one is given, and the weights in the file. Those without a name behind a prefix that was
+// found may have one without it, as heads do in files of Hugging Face's models.
 func (x *Values) nameTensors(vars []*graph.Value) {
 	names, found := x.names(), x.source.Prefix == ""
 	if found {

@@ -309,8 +309,8 @@ func TestSkipAndPrefix(t *testing.T) {
 	}
 }
 
-// A weight may be outside of the prefix that was found, as the head is in files of Hugging Face's models, plain and compressed. A prefix
-// that is given is for all.
+// A weight may be outside of the prefix that was found, as the head is in files of Hugging Face's models, plain and compressed. A
+// prefix that is given is for all.
 func TestWeightOutsideOfThePrefix(t *testing.T) {
 	vars := variables(t, 5)
 	_, s := saved(t, vars)

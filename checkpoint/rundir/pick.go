@@ -82,6 +82,9 @@ func (f *Found) Close() error { return f.db.Close() }
 // (train.ema): see [checkpoint.Snapshot.Averaged]. The caller closes it.
 func Find(ctx context.Context, w Weights) (*Found, error) {
 	db, err := checkpoint.Open(CheckpointPath(w.Dir), checkpoint.OpenOptions{ReadOnly: true, Beside: true})
+	if errors.Is(err, checkpoint.ErrNotFound) {
+		return nil, fmt.Errorf("%w; trainer train CONFIG --run %s trains there, or name another run", err, w.Dir)
+	}
 	if err != nil {
 		return nil, advised(w.Dir, err)
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/berth-ml/berth/engine/osfile"
 )
 
-// ErrNotPlain: a file of a run is a link, a pipe or a device. Whoever looks at runs reads only plain files of the run folder: a link may
-// lead anywhere, and a pipe holds up its reader.
+// ErrNotPlain: a file of a run is a link, a pipe or a device. Whoever looks at runs reads only plain files of the run folder: a
+// link may lead anywhere, and a pipe holds up its reader.
 var ErrNotPlain = errors.New("it is a link or no plain file, which is not read")
 
 // OpenPlain opens a file of a run folder for reading. It is ErrNotPlain for a link, and for all but a regular file.

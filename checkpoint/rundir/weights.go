@@ -25,7 +25,7 @@ func (w Weights) Used(f *Found) checkpoint.Used {
 
 // UsedOf words a checkpoint that is one of all, as [checkpoint.DB.List] gives them.
 func UsedOf(m *checkpoint.Manifest, all []checkpoint.Manifest) checkpoint.Used {
-	u := checkpoint.Used{ID: m.ID, Step: m.Step, BestID: checkpoint.BestOf(all)}
+	u := checkpoint.Used{ID: m.ID, Step: m.Step, Saved: m.Time, BestID: checkpoint.BestOf(all)}
 	u.Best = u.BestID == m.ID
 	if len(all) > 0 {
 		u.NewestID = all[len(all)-1].ID

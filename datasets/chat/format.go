@@ -48,7 +48,8 @@ func (f *Format) Parsed() *Format {
 	return &own
 }
 
-// Within is the format without ids of [Format.Ends] and [Format.Begin] that a vocabulary of so many tokens lacks, and a note if Ends has some.
+// Within is the format without ids of [Format.Ends] and [Format.Begin] that a vocabulary of so many tokens lacks, and a note if
+// Ends has some.
 func (f *Format) Within(vocab int) *Format {
 	beyond := func(id uint32) bool { return uint64(id) >= uint64(vocab) }
 	if f != nil && slices.ContainsFunc(f.Begin, beyond) { // the model cannot read it

@@ -47,8 +47,8 @@ type Set struct {
 
 	Len int // samples
 	// Fill writes a sample: all elements of input and of target, which of a sequence have
-	// its positions as their first axis. A class alone is the one element of target. Both tensors are of the caller and valid until Fill
-	// returns: it keeps neither them nor slices of them, and allocates nothing to be
+	// its positions as their first axis. A class alone is the one element of target. Both tensors are of the caller and valid until
+	// Fill returns: it keeps neither them nor slices of them, and allocates nothing to be
 	// fast. It is called from several goroutines at once, in any order, and ahead of
 	// the steps; for equal samples it writes equal numbers. Its error or panic ends the
 	// run with an error that names the sample.

@@ -71,8 +71,8 @@ func onCanvas(m image.Image, h Header) image.Image {
 // mostScaling bounds the bytes of scaling.
 const mostScaling = 2 << 30
 
-// scaling is the bytes that [draw.Kernel.Scale] takes to bring a picture to another size: four numbers of 64 bits for each new column of
-// each old row, and weights of two neighbours for each old row and column.
+// scaling is the bytes that [draw.Kernel.Scale] takes to bring a picture to another size: four numbers of 64 bits for each new
+// column of each old row, and weights of two neighbours for each old row and column.
 func scaling(from, to image.Point) int64 {
 	if from == to {
 		return 0

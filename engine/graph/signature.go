@@ -11,8 +11,8 @@ import (
 
 // Signature identifies the computation of a graph: two graphs with equal
 // signatures can share an executable. It covers the ops with their attributes, the
-// connections, all metadata (of the whole, too, where a node computes a part), and the order of inputs, variables, outputs, sums and
-// assignments. It does not cover names, layers, phases or config lines. It is 32
+// connections, all metadata (of the whole, too, where a node computes a part), and the order of inputs, variables, outputs, sums
+// and assignments. It does not cover names, layers, phases or config lines. It is 32
 // hexadecimal digits of a SHA-256.
 func Signature(g *Graph) string {
 	s, _ := SignatureUntil(g, nil)

@@ -34,8 +34,8 @@ func init() {
 }
 
 // crossEntropy is, in training with smoothing, the sum of -w·log softmax over the classes, where w is 1 - s
-// for the true class, and s/C more for each of the C classes. A target with a share of each class has that in place of 1. With weights of classes, w is
-// multiplied by that of its class.
+// for the true class, and s/C more for each of the C classes. A target with a share of each class has that in place of 1. With
+// weights of classes, w is multiplied by that of its class.
 func crossEntropy(b *Builder, k CrossEntropyKeys, output, target *graph.Value) *graph.Value {
 	weights, soft := classWeights(b, k.ClassWeightKeys, output), target.Meta.DType == shape.Float32
 	if weights == nil && !soft && (k.Smoothing == 0 || !b.Training()) {

@@ -31,7 +31,8 @@ func TestWeightedMean(t *testing.T) {
 		st.stepOver(t, g, cut, logits, classes)
 		agree(t, fmt.Sprint("the loss of ", cut.Microbatches), st[models.LossRing].F, 1, []float64{0.868796}, 1e-6)
 		agree(t, "the accuracy", st[models.CorrectRing].F, 1, []float64{1. / 3}, 1e-6)
-		// The gradient of w[i] is the weighted mean of (p[i] - [i is the class])·x: (0.268941·(-1,1)⊗(1,0) + 0.880797·(-1,1)⊗(0,2) + 0)/6.
+		// The gradient of w[i] is the weighted mean of (p[i] - [i is the class])·x: (0.268941·(-1,1)⊗(1,0) + 0.880797·(-1,1)⊗(0,2) +
+		// 0)/6.
 		agree(t, "the norm of the gradient", st[models.GradNormRing].F, 1, []float64{0.4200227}, 1e-6)
 		weights = append(weights, st["it.weight"].F)
 	}

@@ -108,9 +108,9 @@ func Buckets(batch int) (sizes []int) {
 
 // Do waits until samples have been computed, and gives their numbers. Rows are the
 // samples, of row bytes each; only samples of equal row are in a batch together. pick gives
-// the numbers of a sample that are kept, and nil keeps all. The goroutines of workers call it, one after the other. When ctx ends first, Do returns its cause, and samples that are
-// in no batch yet are not computed. A panic of pick, or of Options.Run about the request's samples,
-// is Do's: others get their numbers.
+// the numbers of a sample that are kept, and nil keeps all. The goroutines of workers call it, one after the other. When ctx ends
+// first, Do returns its cause, and samples that are in no batch yet are not computed. A panic of pick, or of Options.Run about the
+// request's samples, is Do's: others get their numbers.
 func (q *Queue) Do(ctx context.Context, rows []byte, row int, pick func(sample int, numbers []float32) []float32) ([]float32, error) {
 	if pick == nil {
 		pick = func(_ int, numbers []float32) []float32 { return numbers }

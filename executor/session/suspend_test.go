@@ -191,6 +191,44 @@ func TestSuspendedEvaluation(t *testing.T) {
 	}
 }
 
+// A save that is under way ends before a run is suspended, also within an evaluation: its memory is free then.
+func TestSaveBeforeASuspendedEvaluation(t *testing.T) {
+	c := runtest.Parsed(t, "digits", "model.hidden=[1024,1024]", "train.batch=90", "train.boundary=4", "train.steps=8", "checkpoint.every=3")
+	r := runtest.OpenOn(t, runtest.OpenDevices(t, "cpu", 256<<20), c)
+	asked, saved, stands := make(chan struct{}), make(chan int, 10), make(chan struct{})
+	o := berth.Observer{
+		Saved: func(s berth.Saved) { saved <- s.Step },
+		Step: func(s berth.Step) {
+			if s.Step == 4 { // the evaluation follows, and the save of step 3 is under way
+				ask(r)
+				close(asked)
+			}
+		},
+	}
+	go func() {
+		defer close(stands)
+		<-asked
+		if err := r.Suspend(soon(t)); err != nil {
+			t.Error(err)
+		}
+		select {
+		case step := <-saved:
+			if step != 3 {
+				t.Errorf("step %d was saved first", step)
+			}
+		default:
+			t.Error("it stands still, and the save has not ended")
+		}
+		if err := r.Continue(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if rep, err := r.Train(t.Context(), berth.TrainOptions{Dir: t.TempDir(), Observer: &o}); err != nil || rep.SuspendedS == 0 {
+		t.Errorf("%+v, %v", rep, err)
+	}
+	<-stands
+}
+
 // atStep suspends a run with the last step of an epoch, and so in the evaluation after it.
 func atStep(epoch int) func(o *berth.Observer, steps int, suspend func()) {
 	return func(o *berth.Observer, steps int, suspend func()) {

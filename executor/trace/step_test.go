@@ -52,7 +52,8 @@ func TestStepTrace(t *testing.T) {
 	spans.End()
 	s := spans.StepTrace(trace.StepOf{Net: "train", Ticket: 7, Before: 100, Model: "small", Plan: r.Plan, Predicted: x})
 	m, ms := s.Measured, time.Millisecond
-	// The first launch is that of cpu:1, at 10 ms. On two devices of 100 ms: 50 ms of work and 10 of the next step on cpu:0, all on cpu:1.
+	// The first launch is that of cpu:1, at 10 ms. On two devices of 100 ms: 50 ms of work and 10 of the next step on cpu:0, all on
+	// cpu:1.
 	if s.Step != 107 || m.Begin != 10*ms || m.End != 110*ms || m.Bubble < 0.1999 || m.Bubble > 0.2001 {
 		t.Errorf("step %d from %v to %v, bubble %v", s.Step, m.Begin, m.End, m.Bubble)
 	}

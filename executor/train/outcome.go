@@ -104,7 +104,9 @@ func (a *attempt) begin(ctx context.Context) (*loop, error) {
 	for _, text := range a.notes() {
 		a.opt.Observer.note(text)
 	}
-	return &loop{a: a, saveNow: a.opt.SaveNow}, nil
+	l := &loop{a: a, saveNow: a.opt.SaveNow}
+	a.rt.SetHalt(l.endSave) // also within an evaluation
+	return l, nil
 }
 
 // trained is the number of the parameters that train.

@@ -294,7 +294,11 @@ func TestTrainOnRanks(t *testing.T) {
 		{"train.batch=24", "train.epochs=2", "train.boundary=17", "early_stopping.metric=val_accuracy", "early_stopping.patience=1", "early_stopping.min_delta=0.5"},
 	} {
 		want := trained(t, 1, berth.TrainOptions{Dir: t.TempDir()}, set...)
-		for _, n := range []int{2, 3, 4} {
+		sizes := []int{3, 2, 4}
+		if testing.Short() {
+			sizes = sizes[:1]
+		}
+		for _, n := range sizes {
 			got := trained(t, n, berth.TrainOptions{Dir: t.TempDir()}, set...)
 			if got.WeightsSHA256 != want.WeightsSHA256 || !slices.Equal(got.Losses, want.Losses) || fmt.Sprint(*got.Final.ValLoss, *got.Final.ValAccuracy) != fmt.Sprint(*want.Final.ValLoss, *want.Final.ValAccuracy) {
 				t.Errorf("%v: %d ranks: weights %.8s, want %.8s; validation %v, %v", set, n, got.WeightsSHA256, want.WeightsSHA256, *got.Final.ValLoss, *want.Final.ValLoss)
@@ -386,7 +390,7 @@ func TestStagesOnRanks(t *testing.T) {
 	for _, reduction := range []string{"order", "tree"} {
 		want[reduction] = trained(t, 1, berth.TrainOptions{Dir: t.TempDir()}, append([]string{"train.reduction=" + reduction}, model...)...)
 	}
-	for _, x := range []struct {
+	for i, x := range []struct {
 		ranks            int
 		reduction        string
 		stages, replicas int
@@ -403,6 +407,9 @@ func TestStagesOnRanks(t *testing.T) {
 		{2, "tree", 1, 2, []string{"devices.memory=80%", "devices.host_memory=16MiB"}},
 		{2, "order", 4, 1, []string{"partition.stages=4", "devices=cpu:2", "devices.memory=80%"}},
 	} {
+		if testing.Short() && i%3 != 2 {
+			continue
+		}
 		set := append(append([]string{"train.reduction=" + x.reduction}, model...), x.set...)
 		got, w := trained(t, x.ranks, berth.TrainOptions{Dir: t.TempDir()}, set...), want[x.reduction]
 		if got.WeightsSHA256 != w.WeightsSHA256 || !slices.Equal(got.Losses, w.Losses) || fmt.Sprint(got.Final.Metrics) != fmt.Sprint(w.Final.Metrics) || got.Test.Loss != w.Test.Loss {
@@ -511,6 +518,9 @@ func TestTestPartOfRanks(t *testing.T) {
 // weights, losses and metrics of one process, also in a run that goes on with other ranks.
 func TestEveryStateOnRanks(t *testing.T) {
 	for name, text := range map[string]string{"everything": runtest.Everything, "tied": runtest.Tied(t)} {
+		if testing.Short() && name == "everything" {
+			continue
+		}
 		config := func(set ...string) func() *configs.Config {
 			return func() *configs.Config { return runtest.Parsed(t, text, set...) }
 		}

@@ -20,7 +20,7 @@ func (l *loop) rest(ctx context.Context) error {
 	}
 	l.stopClock()
 	defer l.beginClock()
-	return l.a.rt.RestWith(ctx, l.endSave, l.asleep)
+	return l.a.rt.RestWith(ctx, l.asleep)
 }
 
 // endSave waits for the save under way, and gives its memory to others.

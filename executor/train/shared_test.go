@@ -216,8 +216,8 @@ func TestTrainingsShareAtOnce(t *testing.T) {
 	group.Wait()
 }
 
-// TestBaseStandsAside: a suspended training leaves the base to the other one. When both stand, it gives way to a third that needs the room,
-// and comes back; a resumed run finds it, too.
+// TestBaseStandsAside: a suspended training leaves the base to the other one. When both stand, it gives way to a third that needs
+// the room, and comes back; a resumed run finds it, too.
 func TestBaseStandsAside(t *testing.T) {
 	list := adapters(t)
 	want := alone(t, list)

@@ -11,8 +11,8 @@
 //
 // Begin with job.go: the record and its states. queue.go has the requests, which are refused
 // if they cannot be written, and the reports, which are taken at once and written as soon
-// as there is room. sweep.go has sweeps, whose trials are jobs. file.go is the file. recover.go says what becomes of jobs that ran when the
-// process ended.
+// as there is room. sweep.go has sweeps, whose trials are jobs. file.go is the file. recover.go says what becomes of jobs that ran
+// when the process ended.
 //
 // # Why are there two kinds of writing?
 //

@@ -154,7 +154,7 @@ func held(path string) error {
 	if pid := Holder(path); pid != 0 {
 		by = fmt.Sprintf("process %d", pid)
 	}
-	return fmt.Errorf("%w by %s: %s", ErrHeld, by, path)
+	return fmt.Errorf("%w by %s: %s: if that is trainer up, trainer submit gives it jobs and trainer down ends it; BERTH_QUEUE names another file", ErrHeld, by, path)
 }
 
 // prepare makes the buckets of a new file, and checks the version of another.

@@ -168,8 +168,8 @@ func (j *Job) ready() time.Time {
 }
 
 // WaitsSince is when a waiting job would have begun to wait if it had waited without a break: when it could have begun, and later
-// by the time in which it was paused or, by its measured speed, trained. It is zero for a job in another state, and for one that waits for
-// inputs.
+// by the time in which it was paused or, by its measured speed, trained. It is zero for a job in another state, and for one that
+// waits for inputs.
 func (j *Job) WaitsSince() time.Time {
 	since := j.ready()
 	if j.State != Waiting || since.IsZero() {

@@ -261,8 +261,8 @@ func (j *Job) plan(s *Submission) {
 	j.Sweep, j.Unplanned = s.Sweep, nil
 }
 
-// Settle ends a job that leads others: it failed for that reason, with that exit code, or is finished, and what says how. Its causes
-// are jobs that failed or were cancelled. It goes on if one of these did so meanwhile.
+// Settle ends a job that leads others: it failed for that reason, with that exit code, or is finished, and what says how. Its
+// causes are jobs that failed or were cancelled. It goes on if one of these did so meanwhile.
 func (q *Queue) Settle(id int, causes []int, failed error, code int, what string) (Job, error) {
 	return q.request(id, func(j *Job, now time.Time) error {
 		if !j.Leads() || j.State.Over() {

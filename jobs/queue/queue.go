@@ -32,6 +32,7 @@ type Queue struct {
 	keys map[string]int
 	late map[int]bool // jobs that the file does not have as they are
 	why  error        // why the disk takes no more; nil if it does, as far as is known
+	cut  []int        // jobs that were open when the process before this one ended
 
 	list  []Job        // the jobs by number, as Jobs gave them last
 	fresh map[int]bool // jobs that list does not have as they are: new and changed ones, and those that are gone
@@ -251,7 +252,7 @@ func (q *Queue) Want(id int, w Wish) ([]Job, error) {
 		case j.ID != id && (j.State == Finished || q.settled(j, id)):
 			return fmt.Errorf("%w: job %d, or what leads it, has ended", ErrState, j.ID)
 		case j.State == Finished && (w != Run || !q.hasFailed(j)), j.State == Cancelled, j.State == Failed && w == Pause:
-			return fmt.Errorf("%w: job %d is %s", ErrState, j.ID, j.State)
+			return fmt.Errorf("%w: job %d is %s: %s", ErrState, j.ID, j.State, j.instead())
 		case w == j.Wish && !j.State.Over():
 			return nil
 		case w == Run && j.State == Failed && q.taken(j) != 0:
@@ -264,6 +265,14 @@ func (q *Queue) Want(id int, w Wish) ([]Job, error) {
 		}
 		return nil
 	})
+}
+
+// instead is what can be done with a job of which something is wanted that cannot be.
+func (j *Job) instead() string {
+	if j.State == Failed {
+		return fmt.Sprintf("it does not run; trainer jobs resume %d lets it go on, and trainer jobs cancel %d ends it", j.ID, j.ID)
+	}
+	return "it has ended for good; submit it again to train it"
 }
 
 // settled says whether the job that leads another one has ended for good, so that the other one is not needed, unless it is the
@@ -543,6 +552,22 @@ func (j *Job) stands(r *Result) {
 		j.Step, j.Steps = r.Step, r.Steps
 	}
 	j.Loss = cmp.Or(r.Loss, j.Loss)
+}
+
+// CutOff are the jobs that were open when the process before this one ended. How far they have come is that of the attempt before,
+// unless StandsAt has said it since.
+func (q *Queue) CutOff() (list []Job) {
+	for _, j := range q.Jobs() {
+		if slices.Contains(q.cut, j.ID) {
+			list = append(list, j)
+		}
+	}
+	return list
+}
+
+// StandsAt notes the steps that a job has taken, by its run folder.
+func (q *Queue) StandsAt(id, step int) {
+	q.report(id, func(j *Job, _ time.Time) { j.Step = step })
 }
 
 // Follow notes what the weights of an attempt follow from, before its first step; fresh says that it begins without a

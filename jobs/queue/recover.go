@@ -27,6 +27,9 @@ func Open(path string) (*Queue, error) {
 		for _, key := range j.keys() {
 			q.keys[key] = id
 		}
+		if j.Open() {
+			q.cut = append(q.cut, id)
+		}
 		if j.lasting() != nil {
 			j.interrupted(now)
 			q.late[id] = true

@@ -14,8 +14,8 @@ type Sweep struct {
 
 	AtOnce int `json:",omitempty"` // trials for which there are devices, when it was planned
 
-	// Checkpoints and Files are the most bytes that the checkpoints of a trial, and its other files, take on the disk, and Disk what all
-	// trials take at most if none fails. They are 0 in older queues.
+	// Checkpoints and Files are the most bytes that the checkpoints of a trial, and its other files, take on the disk, and Disk what
+	// all trials take at most if none fails. They are 0 in older queues.
 	Checkpoints, Files, Disk int64 `json:",omitempty"`
 
 	// Submitted are the submissions of a sweep to which trials were added: the first one, and those that added some.

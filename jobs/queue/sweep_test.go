@@ -130,8 +130,8 @@ func TestSubmitAll(t *testing.T) {
 	}
 }
 
-// TestAs: a job that was done before is finished at once, and its folder is nobody's; a trial of a sweep goes on in a folder of its own, or as
-// another job again. All of it is in the file.
+// TestAs: a job that was done before is finished at once, and its folder is nobody's; a trial of a sweep goes on in a folder of its
+// own, or as another job again. All of it is in the file.
 func TestAs(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "queue.db")
 	q := opened(t, path)

@@ -215,8 +215,8 @@ func bomb() string {
 	return text
 }
 
-// TestHangs: of a daemon that takes connections and does not answer, a client says so in plain words, and for how long. Its own bound
-// is not taken for the caller's.
+// TestHangs: of a daemon that takes connections and does not answer, a client says so in plain words, and for how long. Its own
+// bound is not taken for the caller's.
 func TestHangs(t *testing.T) {
 	if err := Supported(); err != nil {
 		t.Skip(err)

@@ -85,7 +85,8 @@ type listing struct {
 
 // causes are the errors that keep their identity on the way to a client.
 var causes = map[string]error{
-	"closed": queue.ErrClosed, "no_job": queue.ErrNoJob, "state": queue.ErrState, "key": queue.ErrKey, "no_step": berth.ErrNoStep, "in_use": berth.ErrInUse,
+	"closed": queue.ErrClosed, "no_job": queue.ErrNoJob, "state": queue.ErrState, "key": queue.ErrKey,
+	"no_step": berth.ErrNoStep, "in_use": berth.ErrInUse,
 }
 
 // Supported is ErrSystem where this system has no sockets for a daemon, so that none runs; nil elsewhere.

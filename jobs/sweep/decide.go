@@ -121,7 +121,7 @@ func firstFailed(s *configs.Sweep, all []Trial) error {
 	if s.KeepGoing || len(first) == len(all) || slices.ContainsFunc(first, func(t Trial) bool { return t.Err == nil }) {
 		return nil
 	}
-	return fmt.Errorf("the first %d trials failed, and the others are not tried (--keep-going tries them): %w", len(first), joined(first))
+	return &TrialsError{fmt.Sprintf("the first %d trials failed, and the others are not tried (--keep-going tries them)", len(first)), joined(first)}
 }
 
 // lost is the error of a sweep that is over and has no winner.
@@ -130,8 +130,19 @@ func lost(s *configs.Sweep, all []Trial) error {
 	if len(failed) == 0 {
 		return fmt.Errorf("no trial has a finite %s at its end: vary other keys, or choose another metric", s.Metric)
 	}
-	return fmt.Errorf("no trial has a finite %s at its end, and %d of %d failed: %w", s.Metric, len(failed), len(all), joined(failed))
+	return &TrialsError{fmt.Sprintf("no trial has a finite %s at its end, and %d of %d failed", s.Metric, len(failed), len(all)), joined(failed)}
 }
+
+// TrialsError is why a sweep failed whose trials did.
+type TrialsError struct {
+	What   string
+	Trials error // their errors
+}
+
+func (e *TrialsError) Error() string { return e.What + ": " + e.Trials.Error() }
+
+// Unwrap is the errors of the trials.
+func (e *TrialsError) Unwrap() error { return e.Trials }
 
 // joined has the errors of trials, equal ones once.
 func joined(failed []Trial) error {

@@ -13,8 +13,8 @@ import (
 	"github.com/berth-ml/berth/configs"
 )
 
-// TestOutcome: in whatever order trials begin, reach their rungs and are suspended, and whenever more are added, the sweep ends as one
-// that goes round by round, and no trial trains further than there.
+// TestOutcome: in whatever order trials begin, reach their rungs and are suspended, and whenever more are added, the sweep ends as
+// one that goes round by round, and no trial trains further than there.
 func TestOutcome(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawnSweep(t)

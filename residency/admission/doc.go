@@ -19,6 +19,7 @@
 // turns passes none who stays. Those that take turns pass each other: one that does not fit beside those who stay
 // loses nothing by that.
 //
-// In the line, the first one that needs memory of a device gets it first. Those that take turns and have it give it
-// away, once all are ready who must, and join the line at its end.
+// In the line, the first one that needs memory of a device gets it first. Who takes turns and has had its turn gives its
+// memory away as soon as that serves one of the first in the line, if all others who have had theirs give away, too. It joins
+// the line at its end.
 package admission

@@ -277,8 +277,8 @@ func TestRanksFail(t *testing.T) {
 	})
 }
 
-// TestRanksDiffer: what does not fit together ends before the first step, by one message with the rank, both values and a remedy, and
-// the run folder stays as it was.
+// TestRanksDiffer: what does not fit together ends before the first step, by one message with the rank, both values and a remedy,
+// and the run folder stays as it was.
 func TestRanksDiffer(t *testing.T) {
 	const rows = "x,y\n1,2\n2,4\n3,6\n4,8\n5,10\n6,12\n"
 	config := func(data string) string {

@@ -67,7 +67,7 @@ func commandGroups(stop *signals.Stop) []commandGroup {
 		{"Train", []*cobra.Command{trainCommand(stop), resumeCommand(stop)}},
 		{"Queue trainings", []*cobra.Command{queued.Up(stop, build.Revision()), queued.Submit(stop, build.Revision()), queued.Sweep(stop, build.Revision()), queued.Jobs(build.Revision()), queued.Down(build.Revision())}},
 		{"Look at runs", []*cobra.Command{overview.Command(stop, resting, reserved), uiCommand(), charts.Command(), checkpoints.Command()}},
-		{"Use a trained model", []*cobra.Command{cli.Printing(evalCommand()), predictCommand(), cli.Printing(generateCommand()), serveCommand()}},
+		{"Use a trained model", []*cobra.Command{cli.Printing(evalCommand()), predictCommand(), cli.Printing(generateCommand()), serveCommand(stop)}},
 		{"Bring in, take out", []*cobra.Command{importCommand(), exportCommand()}},
 		{"This machine and program", []*cobra.Command{cli.Printing(devicesCommand()), cli.Printing(benchCommand(stop)), completionCommand(), cli.Printing(versionCommand())}},
 	}

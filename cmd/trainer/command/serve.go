@@ -17,11 +17,12 @@ import (
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/cmd/trainer/internal/phase"
 	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
+	"github.com/berth-ml/berth/cmd/trainer/internal/signals"
 	"github.com/berth-ml/berth/cmd/trainer/serve"
 	"github.com/berth-ml/berth/internal/units"
 )
 
-func serveCommand() *cobra.Command {
+func serveCommand(stop *signals.Stop) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "serve RUN | --adapter NAME=RUN …",
 		Short: "Answer over HTTP with a trained model",
@@ -44,7 +45,7 @@ func serveCommand() *cobra.Command {
 		if err := f.check(c); err != nil {
 			return err
 		}
-		return f.run(c, flags, strings.Join(args, ""))
+		return f.run(c, flags, stop, strings.Join(args, ""))
 	}
 	return c
 }
@@ -125,17 +126,22 @@ func (f *serveFlags) check(c *cobra.Command) error {
 }
 
 // run serves the run in a folder until the command is to end.
-func (f *serveFlags) run(c *cobra.Command, flags *trainedFlags, dir string) (err error) {
+func (f *serveFlags) run(c *cobra.Command, flags *trainedFlags, stop *signals.Stop, dir string) (err error) {
 	ctx := c.Context()
 	o, err := f.options(c, flags, dir)
 	if err != nil {
 		return err
 	}
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", f.address)
+	stop.Log(o.Log)
+	l, err := (&net.ListenConfig{}).Listen(context.WithoutCancel(ctx), "tcp", f.address)
 	if err != nil {
 		return fmt.Errorf("--address %s: %w; another port may be free (port 0 takes one)", f.address, err)
 	}
 	s, err := f.open(c, flags.weights, o)
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) { // nothing is lost, as later
+		o.Log("ended before the model was loaded")
+		return l.Close()
+	}
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}

@@ -3,6 +3,7 @@ package command
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -12,10 +13,35 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+	"github.com/berth-ml/berth/cmd/trainer/internal/signals"
+	"github.com/berth-ml/berth/engine/device"
 )
+
+// A server that is told to end while it loads the model ends as orderly as one that answers.
+func TestServeEndsWhileItLoads(t *testing.T) {
+	dir := t.TempDir() + "/run"
+	var out, errs strings.Builder
+	if code := run(t.Context(), &signals.Stop{}, []string{"train", "digits", "--max-steps", "2", "--quiet", "--run", dir}, io.Discard, &errs); code != cli.ExitOK {
+		t.Fatalf("%d %s", code, &errs)
+	}
+	ctx, end := context.WithCancel(t.Context())
+	defer end()
+	device.Register("told", func(o device.OpenOptions) ([]device.Device, error) {
+		end()
+		return device.Open("cpu", o)
+	})
+	errs.Reset()
+	code := run(ctx, &signals.Stop{}, []string{"serve", dir, "--devices", "told", "--address", "127.0.0.1:0"}, &out, &errs)
+	if code != cli.ExitOK || out.Len() > 0 || !regexp.MustCompile(`^[0-9-]+ [0-9:]+ ended before the model was loaded\n$`).MatchString(errs.String()) {
+		t.Errorf("%d %s%s", code, &out, &errs)
+	}
+}
 
 // served is a program that a script has started as a server.
 type served struct {

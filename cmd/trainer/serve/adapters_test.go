@@ -423,3 +423,46 @@ func testAdapterWithoutCheckpoints(t *testing.T, memory int64) {
 		t.Errorf("%+v", now)
 	}
 }
+
+// Of two newer checkpoints of adapters, one is of another base, and a device fails while the other one is loaded. The log says of
+// that one alone that it is tried again.
+func TestPauseOfOneAdapter(t *testing.T) {
+	rows := "height,width,kind\n" + strings.Repeat("100,3,cat\n120,7,dog\n150,1,cow\n", 8)
+	base := exported(t, trained(t, rows, catsConfig))
+	other := beside(t, catsConfig, exported(t, trained(t, rows, strings.Replace(catsConfig, "epochs: 2", "epochs: 3", 1))), rows, "{rank: 2, targets: [out]}")
+	other.goOn(t)
+	foreign, err := os.ReadFile(rundir.CheckpointPath(other.dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, last := range []string{"a", "b"} { // which is loaded alone last
+		a, b := beside(t, catsConfig, base, rows, "{rank: 2, targets: [out]}"), beside(t, catsConfig, base, rows, "{rank: 1, targets: [out]}")
+		list := []berth.Adapter{b.adapter("b"), a.adapter("a")}
+		if last == "b" {
+			slices.Reverse(list)
+		}
+		for i := range list {
+			list[i].Weights.Last = true
+		}
+		told := make(chan string, 100)
+		_, c := openAdapters(t, serve.OpenOptions{
+			Adapters: list, Follow: time.Hour, Service: berth.ServeOptions{Batch: 1}, Log: func(text string) { told <- text },
+			Faults: []fault.Fault{{Device: "cpu:0", Op: fault.Compile, N: 4, Kind: fault.Fail}}, // the first three are those of the base and both adapters
+		})
+		aside := rundir.CheckpointPath(a.dir) + ".new"
+		if err := errors.Join(os.WriteFile(aside, foreign, 0o644), os.Rename(aside, rundir.CheckpointPath(a.dir))); err != nil {
+			t.Fatal(err)
+		}
+		b.goOn(t)
+		c.do(t.Context(), http.MethodPost, "/reload", "")
+		if len(told) != 2 {
+			t.Fatalf("%d lines", len(told))
+		}
+		for range 2 {
+			text := <-told
+			if again := strings.Contains(text, "; trying again in 1h0m0s; answering with"); again != strings.HasPrefix(text, "adapter b: checkpoint ") {
+				t.Errorf("%s last: %s", last, text)
+			}
+		}
+	}
+}

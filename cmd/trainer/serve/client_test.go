@@ -148,16 +148,18 @@ func TestRepeatedFailure(t *testing.T) {
 		faults = append(faults, fault.Fault{Device: "cpu:0", Op: fault.Launch, N: 1 + n, Kind: fault.Lost})
 	}
 	_, c := open(t, table(t), serve.OpenOptions{Faults: faults, Log: func(string) {}})
-	longest := 0
-	for began := time.Now(); time.Since(began) < 2*time.Second; {
+	began, longest, repairs := time.Now(), 0, 0
+	for repairs < 4 && time.Since(began) < time.Minute {
 		_, _, header := c.do(t.Context(), http.MethodPost, "/predict", `{"inputs": [[120, 7]]}`)
 		n, _ := strconv.Atoi(header.Get("Retry-After"))
 		longest = max(longest, n)
+		_, text, _ := c.do(t.Context(), http.MethodGet, "/metrics", "")
+		found := regexp.MustCompile(`berth_serve_repairs_total (\d+)`).FindStringSubmatch(text)
+		repairs, _ = strconv.Atoi(found[1])
 	}
-	_, text, _ := c.do(t.Context(), http.MethodGet, "/metrics", "")
-	found := regexp.MustCompile(`berth_serve_repairs_total (\d+)`).FindStringSubmatch(text)
-	if n, err := strconv.Atoi(found[1]); err != nil || n < 3 || n > 5 || longest < 1 { // after 0, 0.1, 0.3, 0.7 and 1.5 s
-		t.Errorf("%d repairs in 2 s, %v; to be tried again after %d s", n, err, longest)
+	// After 0, 0.1, 0.3 and 0.7 s, or later on a busy machine.
+	if took := time.Since(began); repairs != 4 || took < 700*time.Millisecond || longest < 1 {
+		t.Errorf("%d repairs in %v; to be tried again after %d s", repairs, took, longest)
 	}
 }
 

@@ -227,6 +227,29 @@ func TestRepairWithoutADeviceThatFails(t *testing.T) {
 	c.until(t, `device_up{device="cpu:0"} 1`, `device_up{device="cpu:1"} 1`)
 }
 
+// A device that is lost while newer weights are loaded is one failure, though the weights in use lose it, too.
+func TestALossIsCountedOnce(t *testing.T) {
+	x := table(t)
+	_, c := open(t, x, serve.OpenOptions{Faults: []fault.Fault{{Device: "cpu:0", Op: fault.Alloc, N: 6, Kind: fault.Lost}}, Follow: -1, Service: berth.ServeOptions{Batch: 1}})
+	x.goOn(t)
+	if code, text, _ := c.do(t.Context(), http.MethodPost, "/reload", ""); code != http.StatusServiceUnavailable {
+		t.Errorf("%d %s", code, text)
+	}
+	c.until(t, "device_failures_total 1")
+	c.untilRepaired(t)
+	c.until(t, "device_failures_total 1", "repairs_total 1")
+}
+
+// Where memory is too little for an answer, no device has failed.
+func TestTooLittleMemoryIsNoFailureOfADevice(t *testing.T) {
+	_, c := open(t, table(t), serve.OpenOptions{Faults: []fault.Fault{{Device: "cpu:0", Op: fault.Launch, N: 1, Kind: fault.OOM}}, Service: berth.ServeOptions{Batch: 1}})
+	if code, text, _ := c.do(t.Context(), http.MethodPost, "/predict", `{"inputs": [[120, 7]]}`); code != http.StatusServiceUnavailable || !strings.Contains(text, "memory") {
+		t.Errorf("%d %s", code, text)
+	}
+	c.untilRepaired(t)
+	c.until(t, "device_failures_total 0")
+}
+
 // A device one of whose operations failed answers again after POST /reload, and one that is lost does not.
 func TestReloadBringsADeviceBack(t *testing.T) {
 	for kind, want := range map[string]map[string]string{"fail": both, "lost": one} {

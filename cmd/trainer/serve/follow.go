@@ -39,16 +39,26 @@ type followed struct {
 	part    int // index in the parts of a service
 	weights berth.Weights
 	seen    os.FileInfo // of watch alone
-	wanted  uint64      // the checkpoint that is to be loaded; 0: the one in use stays
-	failed  uint64      // the checkpoint that could not be loaded: it is not tried again unasked
+	wanted  version     // the checkpoint that is to be loaded; zero: the one in use stays
+	failed  version     // the checkpoint that could not be loaded: it is not tried again unasked
 	why     error       // why wanted could not be loaded
+	again   bool        // it is tried again unasked
 	heard   failure     // what was told of that last
 	told    string      // what is wrong in the folder, until it is not; it is told once
 }
 
+// version tells a checkpoint from all others, also from one with its ID of a run that has begun anew.
+type version struct {
+	id    uint64
+	saved int64 // Unix time in nanoseconds
+}
+
+// versionOf is that of the weights in use.
+func versionOf(u berth.Used) version { return version{u.ID, u.Saved.UnixNano()} }
+
 // failure is that of a checkpoint to be loaded, which is told once.
 type failure struct {
-	checkpoint uint64
+	checkpoint version
 	device     device.ID // that failed; "" where none did
 }
 
@@ -127,7 +137,7 @@ func (f *follower) look(ctx context.Context, asked bool) (changed bool, err erro
 		var fails error
 		if r.wanted, fails = f.wanted(ctx, r, asked); fails != nil {
 			err = errors.Join(err, f.keeps(r, fails))
-		} else if r.wanted != 0 {
+		} else if r.wanted != (version{}) {
 			other = append(other, r)
 		}
 	}
@@ -139,6 +149,7 @@ func (f *follower) look(ctx context.Context, asked bool) (changed bool, err erro
 	}
 	fails := f.load(ctx, other)
 	if fails == nil {
+		f.waits(nil)
 		return true, err
 	}
 	if len(other) > 1 && ctx.Err() == nil && !f.models.triesAgain(fails) { // it may be of one of them alone
@@ -148,6 +159,7 @@ func (f *follower) look(ctx context.Context, asked bool) (changed bool, err erro
 			changed, fails = changed || alone == nil, errors.Join(fails, alone)
 		}
 	}
+	f.waits(other)
 	for _, r := range other {
 		if r.why != nil && ctx.Err() == nil {
 			f.tellFailure(r, asked)
@@ -182,13 +194,22 @@ func (f *follower) comeBack(ctx context.Context) (changed bool, err error) {
 		f.opt.Log("the weights are loaded anew for " + idsText(ids))
 	}
 	same := func(a, b berth.ServicePart) bool {
-		return a.Used.ID == b.Used.ID && a.Used.Step == b.Used.Step && a.Used.File == b.Used.File
+		return versionOf(a.Used) == versionOf(b.Used) && a.Used.File == b.Used.File
 	}
 	return !slices.EqualFunc(before, f.models.parts(), same), nil
 }
 
-// load loads the wanted checkpoints of some runs; other adapters keep the weights that they have. Where a device fails that may
-// not fail again, they are loaded again after a pause, which doubles each time.
+// waits begins the pause after which the checkpoints of some runs are loaded again, where a device failed that may not fail
+// again. It doubles each time.
+func (f *follower) waits(list []*followed) {
+	f.pause = max(f.opt.Follow, min(2*f.pause, mostPause))
+	if !slices.ContainsFunc(list, func(r *followed) bool { return r.again }) {
+		f.pause = 0
+	}
+	f.again = time.Now().Add(f.pause)
+}
+
+// load loads the wanted checkpoints of some runs; other adapters keep the weights that they have.
 func (f *follower) load(ctx context.Context, list []*followed) error {
 	var kept []int
 	for i := range f.opt.Adapters {
@@ -198,14 +219,11 @@ func (f *follower) load(ctx context.Context, list []*followed) error {
 	}
 	err := f.models.change(ctx, kept, false)
 	again := f.models.triesAgain(err)
-	if f.pause = max(f.opt.Follow, min(2*f.pause, mostPause)); !again {
-		f.pause = 0
-	}
-	f.again = time.Now().Add(f.pause)
 	for _, r := range list {
+		r.again = again
 		switch r.why = err; {
 		case err == nil:
-			r.failed, r.heard = 0, failure{}
+			r.failed, r.heard = version{}, failure{}
 			f.models.counted.reloads.Add(1)
 			f.opt.Log(f.named(r, "answering with "+usedText(f.used(r))))
 		case ctx.Err() == nil && !again:
@@ -223,30 +241,30 @@ func (f *follower) tellFailure(r *followed, asked bool) {
 	case asked || x != r.heard:
 		r.heard = x
 		again := ""
-		if f.pause > 0 {
+		if r.again && f.pause > 0 {
 			again = "; trying again" + in(f.pause)
 		}
-		f.failure(r, fmt.Sprintf("checkpoint %d cannot be loaded: %v%s", r.wanted, r.why, again))
+		f.failure(r, fmt.Sprintf("checkpoint %d cannot be loaded: %v%s", r.wanted.id, r.why, again))
 	case r.failed == r.wanted:
-		f.opt.Log(f.named(r, fmt.Sprintf("checkpoint %d is not tried again before POST /reload", r.wanted)))
+		f.opt.Log(f.named(r, fmt.Sprintf("checkpoint %d is not tried again before POST /reload", r.wanted.id)))
 	}
 }
 
-// wanted is the ID of the checkpoint of a run that is to be loaded; 0 where the one in use stays.
-func (f *follower) wanted(ctx context.Context, r *followed, asked bool) (uint64, error) {
-	id, damaged, err := chosen(ctx, r.weights)
+// wanted is the checkpoint of a run that is to be loaded; zero where the one in use stays.
+func (f *follower) wanted(ctx context.Context, r *followed, asked bool) (version, error) {
+	v, damaged, err := chosen(ctx, r.weights)
 	if ctx.Err() == nil {
 		f.tell(r, damaged, err, asked)
 	}
 	if err != nil {
-		return 0, err
+		return version{}, err
 	}
-	now := f.used(r).ID
-	inUse := func(s checkpoint.Skipped) bool { return s.ID == now } // it is whole in memory
-	if id == now || id == r.failed && !asked || slices.ContainsFunc(damaged, inUse) {
-		return 0, nil
+	now := versionOf(f.used(r))
+	inUse := func(s checkpoint.Skipped) bool { return s.ID == now.id } // it is whole in memory
+	if v == now || v == r.failed && !asked || slices.ContainsFunc(damaged, inUse) {
+		return version{}, nil
 	}
-	return id, nil
+	return v, nil
 }
 
 // used says which weights of a run are in use.
@@ -279,14 +297,14 @@ func (f *follower) keeps(r *followed, err error) error {
 	return fmt.Errorf("adapter %s: %s: %w", f.opt.Adapters[r.part-1].Name, keepsText(r.weights.Dir), err)
 }
 
-// chosen is the ID of the whole checkpoint that w chooses now, and the damaged ones that
+// chosen is the whole checkpoint that w chooses now, and the damaged ones that
 // would have come before it.
-func chosen(ctx context.Context, w berth.Weights) (id uint64, damaged []checkpoint.Skipped, err error) {
+func chosen(ctx context.Context, w berth.Weights) (v version, damaged []checkpoint.Skipped, err error) {
 	found, err := rundir.Find(ctx, w)
 	if err != nil {
-		return 0, nil, err
+		return version{}, nil, err
 	}
-	return found.Snapshot.Manifest.ID, found.Skipped, found.Close()
+	return versionOf(w.Used(found)), found.Skipped, found.Close()
 }
 
 // tell tells of damaged checkpoints, or why none could be found: once, unless somebody asked.

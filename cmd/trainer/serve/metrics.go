@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"errors"
 	"io"
 	"maps"
 	"slices"
@@ -18,7 +19,6 @@ import (
 // metrics counts requests, and adds up what the services of all weights have done.
 type metrics struct {
 	repairs, reloads, failedReloads atomic.Int64
-	failedLoads                     atomic.Int64 // failures of devices while weights were loaded there
 	underWay                        atomic.Int64 // requests
 
 	mu       sync.Mutex
@@ -27,7 +27,8 @@ type metrics struct {
 	times    map[string]*histogram
 	live     []*berth.Service
 	ended    berth.ServiceStats // of those that are not live any more
-	failed   int64              // copies of the weights that those have lost
+	failed   int64              // failures of devices but for those of live services, and for lost
+	lost     map[device.ID]bool // devices that were lost since all were opened
 }
 
 // answered are requests of a path that got a status.
@@ -46,7 +47,7 @@ type histogram struct {
 }
 
 func newMetrics() *metrics {
-	return &metrics{requests: map[answered]int64{}, errors: map[string]int64{}, times: map[string]*histogram{}}
+	return &metrics{requests: map[answered]int64{}, errors: map[string]int64{}, times: map[string]*histogram{}, lost: map[device.ID]bool{}}
 }
 
 // count counts a request that has ended. kind is that of its problem; "": it has none.
@@ -82,26 +83,57 @@ func (c *metrics) end(s *berth.Service) {
 	c.live = slices.Delete(c.live, i, i+1)
 	st := s.Stats()
 	add(&c.ended, st)
-	c.failed += failures(st)
+	c.failed += c.failures(st)
 }
 
-// failures counts the copies of the weights that a service has lost. Each is lost once.
-func failures(st berth.ServiceStats) (n int64) {
+// failures counts the operations that failed and so ended copies of the weights of a service, and notes the devices that were
+// lost.
+func (c *metrics) failures(st berth.ServiceStats) (n int64) {
 	for i := range st.Groups {
-		if st.Groups[i].Lost != nil {
+		if _, known := berth.LossOf(st.Groups[i].Lost); st.Groups[i].Lost != nil && !known {
 			n++
 		}
+		n += c.failure(st.Groups[i].Lost)
 	}
 	return n
+}
+
+// failure is 1 for an error of a device that is not lost. A loss is noted: it may come out several times, where weights are
+// loaded and where others answer. Where memory is too little, no device has failed.
+func (c *metrics) failure(err error) int64 {
+	loss, failed := berth.LossOf(err)
+	switch {
+	case !failed || lacksMemory(err):
+		return 0
+	case errors.Is(err, device.ErrLost):
+		c.lost[loss.Device] = true
+		return 0
+	}
+	return 1
+}
+
+// failedLoad counts an error of loading, if it is the failure of a device.
+func (c *metrics) failedLoad(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.failed += c.failure(err)
+}
+
+// reopened counts the devices that were lost before all were opened anew: each may be lost again.
+func (c *metrics) reopened() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.failed += int64(len(c.lost))
+	clear(c.lost)
 }
 
 // deviceFailures counts the failures of devices so far.
 func (c *metrics) deviceFailures() int64 {
-	n := c.failed + c.failedLoads.Load()
+	n := c.failed
 	for _, s := range c.live {
-		n += failures(s.Stats())
+		n += c.failures(s.Stats())
 	}
-	return n
+	return n + int64(len(c.lost))
 }
 
 // add adds up what services have done.

@@ -140,22 +140,16 @@ func (x *models) load(ctx context.Context, w choice, without ...device.ID) (*mod
 	}
 	t, err := open()
 	if err != nil {
-		return nil, x.failedLoad(err)
+		x.counted.failedLoad(err)
+		return nil, err
 	}
 	s, err := t.Serve(ctx, x.opt.Service)
 	if err != nil {
-		return nil, errors.Join(x.failedLoad(err), t.Close())
+		x.counted.failedLoad(err)
+		return nil, errors.Join(err, t.Close())
 	}
 	x.counted.begin(s)
 	return &model{trained: t, service: s}, nil
-}
-
-// failedLoad counts an error of loading that is the failure of a device.
-func (x *models) failedLoad(err error) error {
-	if _, lost := berth.LossOf(err); lost && !lacksMemory(err) {
-		x.counted.failedLoads.Add(1)
-	}
-	return err
 }
 
 // loadOnRest is load, and goes on without devices that are lost meanwhile, while others are left. On a device one of whose
@@ -219,10 +213,7 @@ func (x *models) triesAgain(err error) bool {
 }
 
 // lacksMemory reports whether a device has too little memory. It will be too little again.
-func lacksMemory(err error) bool {
-	_, full := errors.AsType[*device.OutOfMemoryError](err)
-	return full
-}
+func lacksMemory(err error) bool { return errors.Is(err, device.ErrOutOfMemory) }
 
 // rest are the devices that are not lost, but for some.
 func (x *models) rest(without []device.ID) []device.ID {
@@ -589,6 +580,7 @@ func (x *models) reopen(ctx context.Context) (m *model, err error) {
 	if err != nil {
 		return nil, err
 	}
+	x.counted.reopened()
 	x.mu.Lock()
 	x.devices = d
 	usable, missing := d.Usable(), d.Missing()

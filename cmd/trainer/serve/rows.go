@@ -55,16 +55,19 @@ func (x *samples) row() error {
 	var wrong faults
 	for i, field := range r.fields {
 		c := &r.columns.Columns[i]
-		cell, err := r.columns.CellOfRow(i, field)
 		switch {
-		case err == nil:
-			cells[i] = cell
-		case field == nil && r.given[i]:
+		case field == nil && !r.given[i] && !c.Optional:
+			wrong.missing = append(wrong.missing, c.Name)
+		case len(wrong.names) == mostWrong:
+			wrong.unseen = true
+		case field == nil && !c.Optional:
 			wrong.add(c.Name, fmt.Sprintf("this is null: send a %s", c.Kind))
-		case field == nil:
-			wrong.missing = append(wrong.missing, strconv.Quote(short(c.Name)))
 		default:
-			wrong.add(c.Name, err.Error())
+			cell, err := r.columns.CellOfRow(i, field)
+			if err != nil {
+				wrong.add(c.Name, err.Error())
+			}
+			cells[i] = cell
 		}
 	}
 	if wrong.some() {
@@ -75,10 +78,14 @@ func (x *samples) row() error {
 	return nil
 }
 
+// mostWrong is the number of wrong values in a row that are looked at: each is worded, and a row may have 100,000.
+const mostWrong = 64
+
 // faults are what is wrong in one row.
 type faults struct {
-	missing     []string // quoted columns without a value
-	names, says []string // of columns with a wrong value
+	missing     []string // columns without a value
+	names, says []string // of the first columns with a wrong value
+	unseen      bool     // values behind these were not looked at
 }
 
 func (f *faults) add(name, text string) {
@@ -100,6 +107,9 @@ func (f *faults) key() string {
 func (f *faults) text(required []string) string {
 	const most = 4
 	var list []string
+	for i := range f.missing[:min(mostListed, len(f.missing))] {
+		f.missing[i] = strconv.Quote(short(f.missing[i]))
+	}
 	switch len(f.missing) {
 	case 0:
 	case 1:
@@ -109,7 +119,7 @@ func (f *faults) text(required []string) string {
 	}
 	for i, text := range f.says {
 		if len(list) == most {
-			list = append(list, fmt.Sprintf("and %d more", len(f.says)-i))
+			list = append(list, fmt.Sprintf("and %s%d more", map[bool]string{true: "at least "}[f.unseen], len(f.says)-i))
 			break
 		}
 		if len(list) > 0 {

@@ -229,7 +229,8 @@ func (x *samples) text(ctx context.Context) error {
 	return nil
 }
 
-// Pixels are from 0 to 1, and some percent beyond where a client has resized an image. These bounds find those that are on another scale.
+// Pixels are from 0 to 1, and some percent beyond where a client has resized an image. These bounds find those that are on another
+// scale.
 const leastPixel, mostPixel = -0.5, 1.5
 
 // pixelTop is the largest number that a source of images has for a pixel; 0 for other data. Samples are divided by it.
@@ -301,11 +302,13 @@ func answerText(info *datasets.Info) string {
 	return "values: a number in the unit of the data"
 }
 
+// mostListed is how many names listed lists.
+const mostListed = 16
+
 // listed lists names, the first of them where there are many.
 func listed(names []string) string {
-	const most = 16
-	text := short(strings.Join(names[:min(most, len(names))], ", "))
-	if more := len(names) - most; more > 0 {
+	text := short(strings.Join(names[:min(mostListed, len(names))], ", "))
+	if more := len(names) - mostListed; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text

@@ -52,7 +52,9 @@ func Open(ctx context.Context, o OpenOptions) (*Server, error) {
 	s.handle("GET /healthz", withoutPass(d.healthz))
 	s.handle("GET /metrics", withoutPass(d.metrics))
 	s.handle("GET /{$}", withoutPass(d.describe))
-	s.handle("/", withoutPass(d.unknown))
+	for _, path := range []string{"/predict", "/generate", "/reload", "/healthz", "/metrics", "/{$}", "/"} { // with other methods, and all other paths
+		s.handle(path, withoutPass(d.unknown))
+	}
 	return s, nil
 }
 
@@ -124,10 +126,11 @@ func withoutPass(h func(http.ResponseWriter, *http.Request) error) handler {
 // handle answers requests of a pattern with h. Whatever h does, its request gets an answer
 // and is counted.
 func (s *Server) handle(pattern string, h handler) {
-	_, path, found := strings.Cut(strings.TrimSuffix(pattern, "{$}"), " ")
-	if !found {
+	path := pattern[strings.Index(pattern, "/"):]
+	if path == "/" {
 		path = "other"
 	}
+	path = strings.TrimSuffix(path, "{$}")
 	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		conn, _ := r.Context().Value(connKey{}).(net.Conn)
 		began, out := time.Now(), &answering{ResponseWriter: w, conn: conn, client: s.opt.Limits.Client, status: http.StatusOK}

@@ -425,9 +425,11 @@ func TestMethods(t *testing.T) {
 			t.Errorf("%s %s: %d %v %s", x.method, x.path, code, header, text)
 		}
 	}
+	c.until(t, `requests_total{path="/predict",code="405"} 2`, `requests_total{path="/healthz",code="405"} 1`, `requests_total{path="/",code="405"} 1`)
 	if code, _, header := c.do(t.Context(), http.MethodGet, "/nothing", ""); code != http.StatusNotFound || header.Get("Allow") != "" {
 		t.Errorf("a path that there is not: %d %v", code, header)
 	}
+	c.until(t, `requests_total{path="other",code="404"} 1`)
 }
 
 // A text is the one that Trained.Generate gives, whole or in events.
@@ -549,6 +551,27 @@ func TestReload(t *testing.T) {
 		if asked.post(t, "/reload", "", &loaded); loaded.Changed != changed || loaded.Weights.Step <= after.Weights.Step {
 			t.Errorf("%+v", loaded)
 		}
+	}
+}
+
+// A run that begins anew in the same folder gives the same IDs again, and its weights are newer ones.
+func TestReloadOfARunThatBeganAnew(t *testing.T) {
+	x := table(t)
+	s, c := open(t, x, serve.OpenOptions{Follow: -1})
+	var before, after predictions
+	const body = `{"inputs": [[120, 7]]}`
+	c.post(t, "/predict", body, &before)
+	x.config.Seed++
+	x.train(t, berth.TrainOptions{Fresh: true})
+	for _, changed := range []bool{true, false} {
+		var loaded struct{ Changed bool }
+		if c.post(t, "/reload", "", &loaded); loaded.Changed != changed {
+			t.Errorf("changed: %v, want %v", loaded.Changed, changed)
+		}
+	}
+	c.post(t, "/predict", body, &after)
+	if s.Used().ID != before.Weights.ID || slices.Equal(before.Predictions[0].Values, after.Predictions[0].Values) {
+		t.Errorf("%+v, and before %+v", after, before)
 	}
 }
 

@@ -107,8 +107,8 @@ func newBoard(life context.Context, folder string, jobs func(context.Context) []
 	return b
 }
 
-// fresh looks, unless the last look is younger than a second. The error is that of ctx, which has ended the first look, or why the folder
-// cannot be looked at.
+// fresh looks, unless the last look is younger than a second. The error is that of ctx, which has ended the first look, or why the
+// folder cannot be looked at.
 func (b *board) fresh(ctx context.Context) error {
 	if !b.pulse.fresh(ctx) {
 		return context.Cause(ctx)
@@ -142,8 +142,8 @@ func (b *board) look(ctx context.Context) (whole bool) {
 	return true
 }
 
-// find visits the run folders, by their real paths: those of the board's folder, the trials in folders there, and those of jobs. Links are
-// left out. away is why the board's folder cannot be looked at.
+// find visits the run folders, by their real paths: those of the board's folder, the trials in folders there, and those of jobs.
+// Links are left out. away is why the board's folder cannot be looked at.
 func (b *board) find(ctx context.Context, jobs []queued.Record) (runs map[string]*seen, away error) {
 	x := survey{ctx: ctx, b: b, runs: map[string]*seen{}, visited: map[string]bool{}, answered: map[string]bool{}}
 	root := b.visits.key(ctx, rootKey, func() found { return visitRoot(b.folder) })
@@ -193,8 +193,8 @@ type survey struct {
 	mute     []string         // real paths of folders that do not answer
 }
 
-// visit visits folders, and adds the runs among them. Those that do not answer stay as they were, and say so. inside are folders in them that
-// may be trials.
+// visit visits folders, and adds the runs among them. Those that do not answer stay as they were, and say so. inside are folders in
+// them that may be trials.
 func (x *survey) visit(spots []spot) (inside []spot) {
 	b, under := x.b, make([]*visit, len(spots))
 	before := b.runs

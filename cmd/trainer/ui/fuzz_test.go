@@ -12,8 +12,8 @@ import (
 	"github.com/berth-ml/berth/checkpoint/rundir"
 )
 
-// FuzzRequests asks for a run whose files anybody may have written, with any query. Each request is answered, and none by a mistake of
-// the server.
+// FuzzRequests asks for a run whose files anybody may have written, with any query. Each request is answered, and none by a mistake
+// of the server.
 func FuzzRequests(f *testing.F) {
 	f.Add(line(1, 0.5)+line(2, 0.25), "data: digits\nmodel: {preset: mlp}\n", "{}", "/api/curves", "x=step&columns=100&panel=loss")
 	f.Add("{\"step\":1e300,\"loss\":-1e-300}\n{", "data: <script>\n", "", "/api/curves", "x=time&columns=1&from=1&to=0")

@@ -18,8 +18,8 @@ import (
 	"github.com/berth-ml/berth/cmd/trainer/internal/queued"
 )
 
-// dead mounts a file system on a folder that answers nothing, like one behind a network that has gone. revive unmounts it: who waits for
-// it gets an error.
+// dead mounts a file system on a folder that answers nothing, like one behind a network that has gone. revive unmounts it: who
+// waits for it gets an error.
 func dead(t *testing.T, dir string) (revive func()) {
 	t.Helper()
 	fuse, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
@@ -47,8 +47,8 @@ func dead(t *testing.T, dir string) (revive func()) {
 	return revive
 }
 
-// Folders of runs that do not answer hold up nobody: they say so, and the other runs, their curves and their streams are there. No more
-// looks at them are begun than there are folders. Once they answer, they are as they were.
+// Folders of runs that do not answer hold up nobody: they say so, and the other runs, their curves and their streams are there. No
+// more looks at them are begun than there are folders. Once they answer, they are as they were.
 func TestFolderHangs(t *testing.T) {
 	folder := copied(t, "good", "stuck", "sweep/trial-001", "sweep/trial-002")
 	c := serve(t, Options{Folder: folder})
@@ -162,7 +162,8 @@ func TestDiskHangs(t *testing.T) {
 	}
 }
 
-// A disk that is slow but answers is no dead one: who waits for a place waits on while some become free, however long that takes in all.
+// A disk that is slow but answers is no dead one: who waits for a place waits on while some become free, however long that takes in
+// all.
 func TestSlowFoldersAreVisited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := newVisits()

@@ -331,8 +331,8 @@ type memoryStream struct {
 	version int64
 }
 
-// follow is a stream of samples from the version that a request names, and keeps the samples coming until end is called, also where it
-// names none: who looks at memory later wants to see what was.
+// follow is a stream of samples from the version that a request names, and keeps the samples coming until end is called, also where
+// it names none: who looks at memory later wants to see what was.
 func (m *memory) follow(q url.Values) (x *memoryStream, end func(), err error) {
 	if m.ask == nil {
 		return nil, func() {}, nil

@@ -51,7 +51,8 @@ func TestSampleAddsUp(t *testing.T) {
 	}
 }
 
-// Of hours, so many samples are kept as the bounds say. A spike stays, however narrow, also in few columns, and the newest sample is there.
+// Of hours, so many samples are kept as the bounds say. A spike stays, however narrow, also in few columns, and the newest sample
+// is there.
 func TestSamplesAreThinned(t *testing.T) {
 	m := newMemory(t.Context(), nil)
 	begin := time.Unix(1_800_000_000, 0)

@@ -13,8 +13,8 @@ import (
 	"github.com/berth-ml/berth/cmd/trainer/internal/queued"
 )
 
-// checkText refuses what is no text format of Prometheus: each line is a comment or a value, the values of a metric are together and behind
-// its type, and none comes twice.
+// checkText refuses what is no text format of Prometheus: each line is a comment or a value, the values of a metric are together
+// and behind its type, and none comes twice.
 func checkText(t *testing.T, text string) {
 	t.Helper()
 	line := regexp.MustCompile(`^([a-z_]+)(\{[a-z_]+="(?:[^"\\\n]|\\["\\n])*"(?:,[a-z_]+="(?:[^"\\\n]|\\["\\n])*")*\})? -?[0-9.e+-]+$`)
@@ -97,8 +97,8 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// TestMetricsOfUnknownJobs: while the queue has not answered, no numbers of jobs are told, as the table has no jobs. A queue without
-// jobs has zeros.
+// TestMetricsOfUnknownJobs: while the queue has not answered, no numbers of jobs are told, as the table has no jobs. A queue
+// without jobs has zeros.
 func TestMetricsOfUnknownJobs(t *testing.T) {
 	for name, x := range map[string]struct {
 		list  []queued.Record

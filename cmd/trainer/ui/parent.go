@@ -93,7 +93,8 @@ func differing(of, base []configs.Setting) []setting {
 	return list
 }
 
-// parent is the config of the sweep whose trial a run is, or of the run whose weights it began with, as its job says; nil: there is none.
+// parent is the config of the sweep whose trial a run is, or of the run whose weights it began with, as its job says; nil: there is
+// none.
 func (s *Server) parent(ctx context.Context, of *seen) (c *configs.Config, name, run string) {
 	job := s.board.job(of.id())
 	switch {
@@ -108,7 +109,8 @@ func (s *Server) parent(ctx context.Context, of *seen) (c *configs.Config, name,
 	return nil, "", ""
 }
 
-// begun is the config of a run's oldest checkpoint, if it has changed since: it was resumed with another. nil: it has not, or is not known.
+// begun is the config of a run's oldest checkpoint, if it has changed since: it was resumed with another. nil: it has not, or is
+// not known.
 func begun(of *seen) (*configs.Config, string) {
 	if of.summary.Checkpoints < 2 {
 		return nil, ""

@@ -275,7 +275,8 @@ type curvesPage struct {
 // mostMarks is the most boundaries that are marked in a panel, about.
 const mostMarks = 200
 
-// boundariesOf are the places of boundaries within a span: those of the training loss, which every boundary has, or else of another curve.
+// boundariesOf are the places of boundaries within a span: those of the training loss, which every boundary has, or else of another
+// curve.
 func boundariesOf(h *curves.History, at curves.Axis, span curves.Span) numbers {
 	names := h.Names()
 	i := slices.Index(names, curves.Name{Field: "train_loss", Boundary: true})

@@ -294,8 +294,8 @@ func (t *tasks) close() {
 	}
 }
 
-// apart calls f in a goroutine of its own, which may read the folders of the runs with some IDs. It waits until f has ended, or ctx, or
-// until one of the folders does not answer. What f gives must be its own, since it may end later.
+// apart calls f in a goroutine of its own, which may read the folders of the runs with some IDs. It waits until f has ended, or
+// ctx, or until one of the folders does not answer. What f gives must be its own, since it may end later.
 func apart[T any](ctx context.Context, s *Server, ids []string, f func() (T, error)) (v T, err error) {
 	if !s.reads.Take() {
 		return v, refused(http.StatusServiceUnavailable, "too many files are being read, some of which do not answer: try again later")

@@ -45,7 +45,8 @@ const DefaultTimeout = 5 * time.Minute
 // usualSoon is how long all wait before the user hears for whom.
 const usualSoon = 10 * time.Second
 
-// Crew is the ranks of one run. A nil Crew is a process alone, of which Rank, Size and Close know. One goroutine uses it, but for Lenders and the other methods that say so.
+// Crew is the ranks of one run. A nil Crew is a process alone, of which Rank, Size and Close know. One goroutine uses it, but for
+// Lenders and the other methods that say so.
 type Crew struct {
 	transport *counted
 	steps     *steps

@@ -8,8 +8,8 @@
 //
 // All ranks call the same methods in the same order. What goes wrong in one, or differs between two, all
 // hear of in [Crew.Agree]: an error there is a [Verdict], and rank 0 tells the user. While steps run, a [Pilot]
-// says when all stop and save, and a [Borrower] gets the bytes that another rank has. From [Meet] on, ranks that are silent or gone are
-// noticed, and steps that stand still; a rank that fails alone calls [Crew.Tell].
+// says when all stop and save, and a [Borrower] gets the bytes that another rank has. From [Meet] on, ranks that are silent or gone
+// are noticed, and steps that stand still; a rank that fails alone calls [Crew.Tell].
 //
 // The types to know are [Crew], [Verdict], [Pilot], [Borrower] and [Doing].
 //

@@ -127,7 +127,8 @@ func TestSilenceAtTheStart(t *testing.T) {
 	}
 }
 
-// Where no rank gets on with its step, all end, and the one that they wait for is named with what it does. Slow data is named, and waited for.
+// Where no rank gets on with its step, all end, and the one that they wait for is named with what it does. Slow data is named, and
+// waited for.
 func TestStandstill(t *testing.T) {
 	t.Parallel()
 	for _, must := range []bool{true, false} {

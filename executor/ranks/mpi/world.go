@@ -32,7 +32,8 @@ type World struct {
 }
 
 // Open loads MPI and meets the other ranks. files are those of the library that are tried; nil: those that fit the
-// launcher. It returns [ranks.ErrLibrary] or [ranks.ErrLaunch], or ctx's cause where it ends before the others come, with [ranks.ErrCarrier] after its deadline.
+// launcher. It returns [ranks.ErrLibrary] or [ranks.ErrLaunch], or ctx's cause where it ends before the others come, with
+// [ranks.ErrCarrier] after its deadline.
 func Open(ctx context.Context, launch ranks.Launch, files []string) (*World, error) {
 	if files == nil {
 		files = launch.Libraries

@@ -1,5 +1,5 @@
-// Package access compares what the requests of an HTTP server name with what it knows: its host, and its token. trainer serve and trainer
-// ui decide by it who may ask.
+// Package access compares what the requests of an HTTP server name with what it knows: its host, and its token. trainer serve and
+// trainer ui decide by it who may ask.
 package access
 
 import (

@@ -6,6 +6,6 @@
 //	c.SetArgs([]string{"runs/digits", "-o", "digits.svg"})
 //	err := c.Execute()
 //
-// [Command] is the command; [SubjectOf] and [Sorted] name the panels for the page of trainer ui. A run is read as a history, which keeps each
-// metric as a curve of bounded length; a figure lays panels and a legend out.
+// [Command] is the command; [SubjectOf] and [Sorted] name the panels for the page of trainer ui. A run is read as a history, which
+// keeps each metric as a curve of bounded length; a figure lays panels and a legend out.
 package charts

@@ -146,8 +146,8 @@ type Lister struct {
 func NewLister(version string) *Lister { return &Lister{version: version} }
 
 // List is what trainer jobs ls --json prints: all jobs, none where there is no queue, and nil where it does not answer in a
-// second. Where it did before, the jobs stay as they were then, and Where says that. Without a daemon it opens the queue's file only
-// if that has changed: a daemon that starts needs the file.
+// second. Where it did before, the jobs stay as they were then, and Where says that. Without a daemon it opens the queue's file
+// only if that has changed: a daemon that starts needs the file.
 func (l *Lister) List(ctx context.Context) []Record {
 	path, err := queuePath()
 	if err != nil {

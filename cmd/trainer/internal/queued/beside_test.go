@@ -194,8 +194,8 @@ func TestLister(t *testing.T) {
 	}
 }
 
-// While a daemon takes connections and does not answer, a lister has the jobs as it knew them, and says so of those that are not over. Other
-// commands are told, too.
+// While a daemon takes connections and does not answer, a lister has the jobs as it knew them, and says so of those that are not
+// over. Other commands are told, too.
 func TestDaemonHangs(t *testing.T) {
 	if err := socket.Supported(); err != nil {
 		t.Skip(err)

@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -122,7 +123,7 @@ func printJobs(out io.Writer, list []jobs.View, width int) error {
 		case v.Pipeline:
 			step = stepsDone(list, v.ID)
 		}
-		where := v.Where
+		where := inALine(v.Where)
 		if v.State == queue.Failed && width < math.MaxInt {
 			where = text.Short(where, mostWhere)
 		}
@@ -131,6 +132,9 @@ func printJobs(out io.Writer, list []jobs.View, width int) error {
 	_, err := io.WriteString(out, columns.Format(rows, columns.Layout{Cut: []int{6, 1}, Prose: []int{6}, Drop: []int{4, 5, 3}, Width: width}))
 	return err
 }
+
+// inALine is a text of several lines, such as the errors of several trials, in one.
+func inALine(text string) string { return strings.ReplaceAll(text, "\n", "; ") }
 
 func steps(v *jobs.View) string {
 	if v.Steps == 0 {
@@ -207,7 +211,7 @@ var givenAs = map[string]string{queue.AsInit: ": the weights to begin with", que
 func printJob(out io.Writer, v *jobs.View, steps []*jobs.View) {
 	line := fmt.Sprintf("job %d (%s): %s", v.ID, v.Name, v.State)
 	if v.Where != "" {
-		line += ", " + v.Where
+		line += ", " + inALine(v.Where)
 	}
 	if v.Sweep != nil {
 		line += fmt.Sprintf(": trainer sweep show %d lists its trials", v.ID)
@@ -237,7 +241,7 @@ func printJob(out io.Writer, v *jobs.View, steps []*jobs.View) {
 			line += fmt.Sprintf(" on %v", a.Devices)
 		}
 		if a.Error != "" {
-			line += ": " + a.Error
+			line += ": " + inALine(a.Error)
 		}
 		fmt.Fprintln(out, line)
 	}

@@ -364,7 +364,7 @@ func printFailures(out io.Writer, st *jobs.Standing) (err error) {
 		if len(failed[reason]) > 1 {
 			which = "trials " + strings.Join(failed[reason], ", ")
 		}
-		if _, werr := fmt.Fprintf(out, "%s failed: %s\n", which, reason); werr != nil {
+		if _, werr := fmt.Fprintf(out, "%s failed: %s\n", which, inALine(reason)); werr != nil {
 			err = werr
 		}
 	}

@@ -58,7 +58,7 @@ func up(ctx context.Context, out, errs io.Writer, stop *signals.Stop, devices co
 	out = console.NewProse(out)
 	d, err := jobs.Open(jobs.Options{
 		Queue: path, Devices: devices, Observe: observe,
-		Told:  func(line string) { fmt.Fprintln(out, time.Now().Format(time.TimeOnly), line) },
+		Told:  func(line string) { fmt.Fprintln(out, time.Now().Format(time.DateTime), line) },
 		Ended: func(j queue.Job) { runOnEnd(ctx, errs, onEnd, j) },
 	})
 	if err != nil {

@@ -22,10 +22,25 @@ type Stop struct {
 	quiet atomic.Bool
 	later atomic.Int64                   // Later's time
 	comes atomic.Pointer[chan os.Signal] // where signals come; nil before Watch
+	log   atomic.Pointer[func(string)]   // Log's function; nil: standard error has the lines
 }
 
 // Silent has the process say nothing of signals from now on: another one, which has them, too, does.
 func (s *Stop) Silent() { s.quiet.Store(true) }
+
+// Log has log write what is said of signals from now on: a server's lines have their time.
+func (s *Stop) Log(log func(line string)) { s.log.Store(&log) }
+
+// say says something of a signal.
+func (s *Stop) say(stderr io.Writer, text string) {
+	clear := console.ClearLine(stderr)
+	if log := s.log.Load(); log != nil {
+		fmt.Fprint(stderr, clear)
+		(*log)(text)
+		return
+	}
+	fmt.Fprintf(stderr, "%s%s\n", clear, text)
+}
 
 // Later has the process speak of a first signal only where it has more to do after that time. A launcher sends one to
 // all processes when one has ended, and then a signal is not what happened.
@@ -95,7 +110,7 @@ func (s *Stop) watch(ctx context.Context, stderr io.Writer, burst time.Duration)
 				// A closed terminal's may come twice: from the system and from the shell.
 				if sig != syscall.SIGHUP && time.Since(first) > burst {
 					if !s.quiet.Load() {
-						fmt.Fprintf(stderr, "%s%s\n", console.ClearLine(stderr), s.second())
+						s.say(stderr, s.second())
 					}
 					os.Exit(s.code())
 				}
@@ -114,7 +129,7 @@ func (s *Stop) watch(ctx context.Context, stderr io.Writer, burst time.Duration)
 // tell tells of the first signal.
 func (s *Stop) tell(stderr io.Writer) {
 	if !s.asks.Load() && !s.quiet.Load() {
-		fmt.Fprintf(stderr, "%s%s\n", console.ClearLine(stderr), s.first())
+		s.say(stderr, s.first())
 	}
 }
 

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// alone are answers of a server that has taken two samples of a device's memory, five minutes apart. They take the place of the server's.
+// alone are answers of a server that has taken two samples of a device's memory, five minutes apart. They take the place of the
+// server's.
 const alone = `(() => {
 	const sample = (at) => ({ at, devices: [{ id: "cpu:0", limit: 4000, floor: 100, peak: 900, usage: [600, 200], in: 0, out: 0, spilled: 0 }], host: { limit: 0, tensors: 10, data: 10 } });
 	const now = Date.now(), all = { usages: ["weight", "opt_state"], version: 7, apart: 5000, now: { devices: [] }, samples: [sample(now - 300000), sample(now)] };

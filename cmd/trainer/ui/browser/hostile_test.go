@@ -39,8 +39,8 @@ var moves = regexp.MustCompile(`[\x00-\x08\x0b-\x1f\x7f-\x{9f}\x{061c}\x{200b}\x
 // printed is a text as the page may show it: with a mark in the place of each of those.
 func printed(text string) string { return moves.ReplaceAllString(text, "\ufffd") }
 
-// Names of runs, configs and metrics, and lines of logs, are shown as they are: none becomes a script, an element or a breach of the page's policy, and
-// none makes the page wider than the window.
+// Names of runs, configs and metrics, and lines of logs, are shown as they are: none becomes a script, an element or a breach of
+// the page's policy, and none makes the page wider than the window.
 func TestHostileRuns(t *testing.T) {
 	need(t)
 	p := newPlace(t, t.TempDir())

@@ -221,7 +221,8 @@ func TestLive(t *testing.T) {
 }
 
 // cutter passes requests on to a page, and cuts each of its streams: the first behind its first event, the next behind its
-// second, and so on to the fifth; and every other one within the event that follows. Every sixth says that all is to be loaded anew.
+// second, and so on to the fifth; and every other one within the event that follows. Every sixth says that all is to be loaded
+// anew.
 type cutter struct {
 	to    *url.URL
 	kinds []string // of events, behind and within which it is to cut

@@ -57,8 +57,9 @@ func Open(dir string) *History {
 	return &History{dir: dir, most: mostPoints, curves: map[Name]*curve{}}
 }
 
-// Read reads what is new in metrics.jsonl, at first what the index does not have. A file that was replaced or cut is read anew. It is rundir.ErrNotPlain where that is a
-// link, and no error where there is none: then nothing is measured yet. What was read before an error stays.
+// Read reads what is new in metrics.jsonl, at first what the index does not have. A file that was replaced or cut is read anew. It
+// is rundir.ErrNotPlain where that is a link, and no error where there is none: then nothing is measured yet. What was read before
+// an error stays.
 func (h *History) Read(ctx context.Context) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -256,8 +257,8 @@ type News struct {
 }
 
 // Since gives the points behind a mark, of each curve that has any. Of more than most it gives the least and the largest of each
-// of most/2 columns. whole is false where earlier points or places on the axis have changed, and for the zero Mark: then all is to be
-// loaded anew. next is that all of it has been seen: both are of one instant, so no point that others read meanwhile is missed.
+// of most/2 columns. whole is false where earlier points or places on the axis have changed, and for the zero Mark: then all is to
+// be loaded anew. next is that all of it has been seen: both are of one instant, so no point that others read meanwhile is missed.
 func (h *History) Since(m Mark, at Axis, most int) (news []News, next Mark, whole bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -56,6 +56,10 @@ var dispatch = map[string][]dispatched{
 		{name: "gemmVectors", asm: "Gemm", params: gemmParams, otherwise: "gemmGeneric",
 			doc: "computes at most mr rows of a product: C = A*B, and with add not 0, C += A*B. Strides are in elements; step is from one panel of B to the next."},
 		{name: "gemmPairs", asm: "GemmBF16", params: gemmParams, only: "AVX512", doc: "is gemmVectors for pairs of bfloat16: k counts pairs."},
+		{name: "singleRows", asm: "SingleRows", params: singleParams, shared: true, otherwise: "panic",
+			doc: fmt.Sprintf("multiplies %d rows of b with the row a: y[i] is the sum over t of a[t] * b[i*brs+t]. With add not 0, it is added to y[i]. k is at least 1.", singleRows)},
+		{name: "singleColumns", asm: "SingleColumns", params: singleParams, shared: true, otherwise: "panic",
+			doc: fmt.Sprintf("multiplies the row a with %d columns of b: y[j] is the sum over t of a[t] * b[t*brs+j]. With add not 0, it is added to y[j]. k is at least 1.", singleCols)},
 		{name: "transpose", asm: "Transpose", params: "dst *float32, drs int, src *float32, srs, k int", otherwise: "transposeGeneric",
 			doc: "writes column i of src to row i of dst, lanes elements each, for k columns. It may write dst on to a whole number of depthStep rows."},
 		{name: "gatherColumns", asm: "Gather", params: "dst, src *float32, rs, cs, rows, k int", avx2Args: "dst, src, cs, rows, k", shared: true, otherwise: "gatherGeneric",
@@ -103,6 +107,7 @@ var dispatch = map[string][]dispatched{
 
 const (
 	gemmParams    = "c *float32, ldc int, a *float32, ars, acs int, b *float32, brs, step, rows, cols, k, add int"
+	singleParams  = "y, b *float32, brs int, a *float32, k, add int"
 	convParams    = "y, x *float32, taps *int, w *float32, pixels, k, add int"
 	tileParams    = "shapes *byte, c *float32, ldc int, a, b *float32, step, rows, cols, panels, k int, sums *float32"
 	tileDoc       = "computes rows of a product by tiles: see multiplyTiles."

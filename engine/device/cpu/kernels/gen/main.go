@@ -25,6 +25,7 @@ var files = []struct {
 	{"gemm_avx2_amd64", func(c *build.Context) { emitGemm(c, avx2()) }},
 	{"gemm_bf16_amd64", emitBF16},
 	{"gemm_amx_amd64", emitGemmAMX},
+	{"single_amd64", emitSingle},
 	{"pack_amd64", emitPack},
 	{"conv_avx512_amd64", func(c *build.Context) { emitConv(c, avx512()) }},
 	{"conv_avx2_amd64", func(c *build.Context) { emitConv(c, avx2()) }},

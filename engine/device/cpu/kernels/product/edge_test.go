@@ -6,6 +6,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/berth-ml/berth/engine/device/cpu/kernels/isa"
 	"github.com/berth-ml/berth/engine/device/cpu/kernels/kernelstest"
 	"github.com/berth-ml/berth/engine/ops/ref"
 	"github.com/berth-ml/berth/engine/shape"
@@ -64,6 +65,32 @@ func testEdges(t *testing.T, r kernelstest.Rig) {
 		g.a = operand{a.floats(32*far + rows), 1, far}
 		t.Log(fmt.Sprint(rows, " rows, gathered"))
 		g.do(0, rows, 0, 20)
+	}
+}
+
+// TestNothingIsReadBeyondSingleRows does so with products of one row.
+func TestNothingIsReadBeyondSingleRows(t *testing.T) { rig.EachISA(t, testSingleEdges) }
+
+func testSingleEdges(t *testing.T, r kernelstest.Rig) {
+	const most = 1100
+	rng := rand.New(rand.NewPCG(7, 8))
+	a, b, c := newCliff(t, most), newCliff(t, most*most), newCliff(t, most)
+	for round := range 200 {
+		n, k := 1+rng.IntN(150), 1+rng.IntN(60)
+		if round%10 == 0 {
+			n, k = most, 1+rng.IntN(most)
+		}
+		g := gemm{isa: r.On.ISA, k: k, ldc: n, c: c.floats(n), a: operand{a.floats(k), k, 1}, b: operand{b.floats(k * n), n, 1}}
+		if round%4 > 1 {
+			g.b.rs, g.b.cs = 1, k
+		}
+		if r.On.ISA == isa.Generic != !g.isSingle(1, 1) {
+			t.Fatalf("%v: 1x%dx%d", r.On.ISA, n, k)
+		}
+		if g.isSingle(1, 1) {
+			t.Logf("1x%dx%d, strides %d,%d", n, k, g.b.rs, g.b.cs)
+			g.doSingle(0, n)
+		}
 	}
 }
 

@@ -25,6 +25,29 @@ func gemmPairs(c *float32, ldc int, a *float32, ars, acs int, b *float32, brs, s
 	asm.GemmBF16(c, ldc, a, ars, acs, b, brs, step, rows, cols, k, add)
 }
 
+// singleRows multiplies 16 rows of b with the row a: y[i] is the sum over t of a[t] *
+// b[i*brs+t]. With add not 0, it is added to y[i]. k is at least 1. It needs vectors.
+func singleRows(set isa.ISA, y, b *float32, brs int, a *float32, k, add int) {
+	switch set {
+	case isa.AMX, isa.AVX512, isa.AVX2:
+		asm.SingleRows2(y, b, brs, a, k, add)
+	default:
+		panic("BUG: singleRows needs vectors")
+	}
+}
+
+// singleColumns multiplies the row a with 64 columns of b: y[j] is the sum over t of
+// a[t] * b[t*brs+j]. With add not 0, it is added to y[j]. k is at least 1. It needs
+// vectors.
+func singleColumns(set isa.ISA, y, b *float32, brs int, a *float32, k, add int) {
+	switch set {
+	case isa.AMX, isa.AVX512, isa.AVX2:
+		asm.SingleColumns2(y, b, brs, a, k, add)
+	default:
+		panic("BUG: singleColumns needs vectors")
+	}
+}
+
 // transpose writes column i of src to row i of dst, lanes elements each, for k columns.
 // It may write dst on to a whole number of depthStep rows.
 func transpose(set isa.ISA, dst *float32, drs int, src *float32, srs, k int) {

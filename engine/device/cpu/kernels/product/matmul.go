@@ -129,8 +129,8 @@ func (k *matmul) Chunk(i int) {
 		g := k.product(p, c)
 		g.a.data, g.b.data, g.k = g.a.data[k0*g.a.cs:], g.b.data[k0*g.b.rs:], kn
 		g.then, g.row = then, p*k.grid.m
-		if g.flips(i1-i0, k.grid.m) {
-			g.doFlipped(j0, j1)
+		if g.isSingle(i1-i0, k.grid.m) {
+			g.doSingle(j0, j1)
 			continue
 		}
 		g.do(i0, i1, j0, j1)

@@ -21,26 +21,6 @@ func (g *gemm) do(i0, i1, j0, j1 int) {
 	ws.giveBack()
 }
 
-// flips reports whether doFlipped pays, for C of m rows. B is then read where it lies: it
-// would be transposed to be multiplied with one row.
-func (g *gemm) flips(rows, m int) bool {
-	return rows == 1 && m == 1 && g.b.rs == 1 && g.b.cs > 1 && g.a.cs == 1 && g.im == nil &&
-		!g.packsA() && (g.packed == nil || len(g.packed.b) == 0)
-}
-
-// doFlipped computes columns j0..j1 of a C of one row as a column: the transpose of B times
-// that of A. Each element is the same sum in the same order.
-func (g *gemm) doFlipped(j0, j1 int) {
-	then := g.then
-	f := *g
-	f.a, f.b = g.b.transposed(), operand{data: g.a.data, rs: 1, cs: 1}
-	f.ldc, f.then, f.packed = 1, nil, nil
-	f.do(j0, j1, 0, 1)
-	if then != nil {
-		(*then).After(g.row, g.row+1, j0, j1)
-	}
-}
-
 // doIn is do in a workspace, which may be nil if nothing is packed.
 func (g *gemm) doIn(ws *workspace, i0, i1, j0, j1 int) {
 	if i0 >= i1 || j0 >= j1 {

@@ -1,4 +1,5 @@
-package main
+// Package usage tells how much of the machine other programs take.
+package usage
 
 import (
 	"os"
@@ -9,9 +10,9 @@ import (
 	"time"
 )
 
-// usage is the processor time taken up to a moment: by the whole machine, and by
+// Usage is the processor time taken up to a moment: by the whole machine, and by
 // this process and the processes that it waited for.
-type usage struct {
+type Usage struct {
 	at       time.Time
 	all, own time.Duration
 }
@@ -19,9 +20,9 @@ type usage struct {
 // ticksPerSecond is the unit of /proc/stat, the same on every Linux.
 const ticksPerSecond = 100
 
-// readUsage reads the usage up to now.
-func readUsage() usage {
-	u := usage{at: time.Now()}
+// Read reads the usage up to now.
+func Read() Usage {
+	u := Usage{at: time.Now()}
 	for _, who := range []int{syscall.RUSAGE_SELF, syscall.RUSAGE_CHILDREN} {
 		var r syscall.Rusage
 		if syscall.Getrusage(who, &r) == nil {
@@ -51,9 +52,9 @@ func busyTime(line string) time.Duration {
 	return time.Duration(ticks) * (time.Second / ticksPerSecond)
 }
 
-// othersSince is the share of all cores' time that other programs took since
+// OthersSince is the share of all cores' time that other programs took since
 // an earlier moment.
-func (u usage) othersSince(before usage) float64 {
+func (u Usage) OthersSince(before Usage) float64 {
 	there := u.at.Sub(before.at).Seconds() * float64(runtime.NumCPU())
 	others := (u.all - before.all) - (u.own - before.own)
 	return max(0, others.Seconds()) / there
