@@ -294,7 +294,7 @@ func (m *Manager) Confine(needs []Need) bool {
 	t := needs[0].Tensor
 	on := func(d int) bool { return slices.ContainsFunc(needs, func(n Need) bool { return n.Device == d }) }
 	for _, n := range needs {
-		if c := n.copy(); !t.sound(c) || !c.Ready.Done() {
+		if c := n.copy(); !c.Ready.Done() || !t.sound(c) { // in this order: it may fail meanwhile
 			return false
 		}
 	}
