@@ -35,10 +35,12 @@ func (p *Program) Recut(ctx context.Context, o LoadOptions) (undone bool, err er
 		return true, err
 	}
 	if p.stages == nil || o.Net != p.opt.Net || !o.Full.Movable() {
-		return true, fmt.Errorf("%w: %s cannot run by another plan: load it with Balance.Stages, and give a plan that is movable", ErrOptions, p.Graph().Name)
+		return true, fmt.Errorf("%w: %s cannot run by another plan: load it with Balance.Stages, and give a plan that is movable",
+			ErrOptions, p.Graph().Name)
 	}
 	if _, _, same := p.opt.Full.Moved(o.Full); !same {
-		return true, fmt.Errorf("%w: %s and the other plan have other variables: give a plan of the same graph", ErrOptions, p.Graph().Name)
+		return true, fmt.Errorf("%w: %s and the other plan have other variables: give a plan of the same graph",
+			ErrOptions, p.Graph().Name)
 	}
 	if err := p.Drain(ctx); err != nil {
 		return false, err
@@ -68,7 +70,7 @@ func (p *Program) planAnew(o LoadOptions) (err error) {
 	defer func() {
 		if err == nil {
 			before.release()
-			p.stop = stop.When(nil)
+			p.opt.Stop, p.stop = nil, stop.When(nil) // who gave it may be gone
 			return
 		}
 		p.release()

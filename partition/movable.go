@@ -14,7 +14,8 @@ import (
 // steps is a named one, and nothing moves for lack of memory.
 func (p *Plan) Movable() bool {
 	o := &p.options
-	if p.Replicas() > 1 || o.Ranks != nil || o.Order != nil || len(o.Devices) < 2 || len(p.Devices()) < len(o.Devices) || !p.goesBack() || p.AnyTight() {
+	switch {
+	case p.Replicas() > 1, o.Ranks != nil, o.Order != nil, len(o.Devices) < 2, len(p.Devices()) < len(o.Devices), !p.goesBack(), p.AnyTight():
 		return false
 	}
 	for i := range o.Devices {
@@ -82,6 +83,51 @@ func (p *Plan) Moved(to *Plan) (variables int, bytes int64, ok bool) {
 		}
 	}
 	return variables, bytes, true
+}
+
+// HasRoomToMove reports whether the variables can go over to another plan of the same model within the limits of devices, where
+// nothing but them is there: each arrives where there is room, and leaves the devices of before once it has arrived.
+func (p *Plan) HasRoomToMove(to *Plan) bool {
+	before, after, left := p.variables(), to.variables(), slices.Clone(p.Graph.Vars)
+	taken := make([]int64, len(p.options.Devices))
+	count := func(v *graph.Value, on, but map[int]bool, sign int64) {
+		for d := range on {
+			if !but[d] {
+				taken[d] += sign * v.Meta.Bytes()
+			}
+		}
+	}
+	for _, v := range left {
+		count(v, before[v.Name], nil, 1)
+	}
+	fits := func(v *graph.Value) bool {
+		for d := range after[v.Name] {
+			limit := p.options.Devices[d].MemoryBytes
+			if !before[v.Name][d] && limit > 0 && taken[d]+v.Meta.Bytes() > limit {
+				return false
+			}
+		}
+		return true
+	}
+	for len(left) > 0 {
+		var arrived, waiting []*graph.Value
+		for _, v := range left {
+			if !fits(v) {
+				waiting = append(waiting, v)
+				continue
+			}
+			count(v, after[v.Name], before[v.Name], 1)
+			arrived = append(arrived, v)
+		}
+		if len(arrived) == 0 {
+			return false
+		}
+		for _, v := range arrived {
+			count(v, before[v.Name], after[v.Name], -1)
+		}
+		left = waiting
+	}
+	return true
 }
 
 // variables are the devices whose launches use each variable, by its name.

@@ -58,6 +58,34 @@ func TestSlowDevices(t *testing.T) {
 	}
 }
 
+// Two devices that exchange blocks need room for one of them beside the others.
+func TestRoomToMove(t *testing.T) {
+	g := nets.Chain(6, 64, 8, 4)
+	plan := func(first, second int, limit int64) *Plan {
+		o := movable()
+		o.Stages, o.Count = [][]string{{"b0", "b1", "b2"}, {"b3", "b4", "b5"}}, 0
+		o.On = []int{first, second}
+		p := mustPlan(t, g, o)
+		for d := range p.options.Devices {
+			p.options.Devices[d].MemoryBytes = limit
+		}
+		return p
+	}
+	var one, all int64
+	usual := plan(0, 1, 0)
+	for _, v := range usual.Graph.Vars {
+		one = max(one, v.Meta.Bytes())
+		if usual.variables()[v.Name][0] {
+			all += v.Meta.Bytes()
+		}
+	}
+	for limit, want := range map[int64]bool{0: true, all - 1: false, all: false, all + one: true} {
+		if got := plan(0, 1, limit).HasRoomToMove(plan(1, 0, limit)); got != want {
+			t.Errorf("with %d bytes of memory, and variables of %d: %v", limit, all, got)
+		}
+	}
+}
+
 // Blocks stay where they would have other bits, would pass through the host, and where somebody else decides.
 func TestNotMovable(t *testing.T) {
 	order, err := schedule.New(schedule.Spec{Name: "1f1b", Stages: 2, Microbatches: 4})

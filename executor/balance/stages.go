@@ -15,6 +15,8 @@ const (
 	mostApartSteps = 6400              // between two changes
 	shortest       = 1e-9              // seconds of passes: a clock may be too coarse for them
 	least          = evidence / window // the share of a step's time that a change must save
+
+	leastCost = 100 * time.Millisecond // of a change: saving less is worth nobody's attention
 )
 
 // Stages tells when the devices of a pipeline work for other times than the plan counted with. Only Begin allocates. One
@@ -76,10 +78,32 @@ func (s *Stages) Keep(took time.Duration) {
 }
 
 // Pays reports whether a change from steps of so many seconds to others is worth its cost, in so many steps that are left: it
-// saves a tenth, and within a thousand steps more than the change takes.
+// saves a tenth, and within a thousand steps a tenth of a second, and more than the change takes.
 func Pays(before, after float64, steps int, cost time.Duration) bool {
 	saved := before - after
-	return saved > 0 && saved >= least*before && saved*float64(min(steps, payoff)) > cost.Seconds()
+	return saved > 0 && saved >= least*before && saved*float64(min(steps, payoff)) > max(cost, leastCost).Seconds()
+}
+
+// Cuts is what devices took with blocks that they had before, by a text that names the blocks: by device, the seconds of its
+// passes when they were given others. A forecast may be wrong about blocks; what was measured is not.
+type Cuts map[string][]float64
+
+// Leave notes what devices take with blocks that they will not have any more.
+func (c Cuts) Leave(cut string, seconds []float64) { c[cut] = slices.Clone(seconds) }
+
+// Vain reports whether a change from one cut, with which devices take so many seconds now, to another one would bring nothing,
+// as is known from before: they take what they took with the first one then, and the slowest took no less with the other.
+func (c Cuts) Vain(from string, seconds []float64, to string) bool {
+	was, other := c[from], c[to]
+	if was == nil || other == nil {
+		return false
+	}
+	for d, s := range seconds {
+		if s > Apart*was[d] || was[d] > Apart*s {
+			return false
+		}
+	}
+	return slices.Max(other) > (1-least)*slices.Max(seconds)
 }
 
 // little is the part of the most work of a device that says little about another device's speed.

@@ -1,6 +1,7 @@
 package balance
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -104,11 +105,38 @@ func TestPays(t *testing.T) {
 		{1, 1, 1000, 0, false},
 		{1, 2, 1000, 0, false},
 		{1e-3, 5e-4, 1e6, time.Second, false}, // a thousand steps count
+		{1e-3, 5e-4, 1000, 0, true},
+		{1e-4, 5e-5, 1e6, 0, false}, // too little
 		{1, 0.5, 0, 0, false},
 	} {
 		if got := Pays(c.before, c.after, c.steps, c.cost); got != c.want {
 			t.Errorf("%+v: %v", c, got)
 		}
+	}
+}
+
+// What was measured with other blocks counts while devices are as fast as then.
+func TestCuts(t *testing.T) {
+	c := Cuts{}
+	if c.Leave("a", []float64{1, 4}); c.Vain("b", []float64{4, 1}, "a") {
+		t.Error("the first change back is in vain")
+	}
+	c.Leave("b", []float64{4, 1})
+	for _, x := range []struct {
+		seconds []float64
+		want    bool
+	}{
+		{[]float64{1, 4}, true},
+		{[]float64{1.1, 3.7}, true},
+		{[]float64{1, 8}, false}, // a device has become slow
+		{[]float64{1, 1}, false}, // or has recovered
+	} {
+		if got := c.Vain("a", x.seconds, "b"); got != x.want {
+			t.Errorf("%v: %v", x.seconds, got)
+		}
+	}
+	if c.Leave("b", []float64{2, 1}); c.Vain("a", []float64{1, 4}, "b") {
+		t.Error("a change to blocks with which the slowest device took half the time is in vain")
 	}
 }
 
@@ -130,9 +158,9 @@ func TestStagesOfAnyBlocks(t *testing.T) {
 		}
 		measured := func(at int) []float64 { return []float64{slow[0] * sum(truth[:at]), slow[1] * sum(truth[at:])} }
 		planned := func(at int) []float64 { return []float64{float64(at), float64(n - at)} }
-		at, changes := n/2, 0
+		at, changes, cuts := n/2, 0, Cuts{}
 		first := slices.Max(measured(at))
-		for range 100 {
+		for {
 			by := Slowness(measured(at), planned(at))
 			best, time := at, math.Inf(1)
 			for cut := 1; cut < n; cut++ {
@@ -141,11 +169,14 @@ func TestStagesOfAnyBlocks(t *testing.T) {
 				}
 			}
 			now := max(by[0]*float64(at), by[1]*float64(n-at))
-			if !Pays(now, time, 1000, 0) {
+			if !Pays(now, time, 1000, 0) || cuts.Vain(fmt.Sprint(at), measured(at), fmt.Sprint(best)) {
 				break
 			}
+			cuts.Leave(fmt.Sprint(at), measured(at))
 			at = best
-			changes++
+			if changes++; changes > 2*n {
+				t.Fatalf("%d changes, and no end", changes)
+			}
 		}
 		if last := slices.Max(measured(at)); last > first*1.1+1.4*2 {
 			t.Errorf("the slowest device took %v, and takes %v after %d changes", first, last, changes)

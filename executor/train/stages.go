@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/berth-ml/berth/engine/device"
@@ -22,7 +23,7 @@ import (
 type BalanceBlocks struct {
 	Step      int            `json:"step"`        // the first one with them
 	Stages    []BalanceStage `json:"stages"`      // from then on
-	Slowness  []float64      `json:"slowness"`    // by device: its measured time, as a multiple of what the plan before counted with; the least is 1
+	Slowness  []float64      `json:"slowness"`    // by device: its time as a multiple of what the plan before counted with; the least is 1
 	BeforeMS  float64        `json:"before_ms"`   // a step with the blocks of before, as forecast by these times
 	AfterMS   float64        `json:"after_ms"`    // the same with those of from then on
 	Variables int            `json:"variables"`   // that went from device to device
@@ -44,7 +45,8 @@ type restaged struct {
 	count  int
 	newest []BalanceBlocks
 	cost   time.Duration // of the newest change
-	failed bool          // one has, and no more is tried
+	left   balance.Cuts  // the blocks of before
+	failed bool          // a change has, and no more is tried
 }
 
 // restage gives the stages other blocks, where their devices have taken other times than planned for long enough, and that
@@ -70,18 +72,19 @@ func (l *loop) restage(ctx context.Context) error {
 	if err := a.saves.Await(); err != nil {
 		return err
 	}
-	undone, err := a.recut(ctx, c.to)
-	if _, lost := executor.LostDevice(err); err != nil && (lost || !undone) {
+	undone, err := a.recut(ctx, l.leisure, c.to)
+	switch _, lost := executor.LostDevice(err); {
+	case err != nil && (lost || !undone):
 		return err
-	}
-	if err != nil {
+	case err != nil && l.leisure.Err() != nil: // before anything moved
+		return nil
+	case err != nil:
 		a.keepBlocks(err)
 		return nil
 	}
 	c.cost = time.Since(began)
 	a.opt.Observer.note(c.text(a.at.Step + 1))
-	a.restaged.add(c.report(a.at.Step + 1))
-	a.restaged.cost = c.cost
+	a.restaged.add(c, a.at.Step+1)
 	return nil
 }
 
@@ -91,12 +94,17 @@ func (a *attempt) keepBlocks(err error) {
 	a.opt.Observer.warn(fmt.Sprintf("stages keep their blocks from here on: %v", err))
 }
 
-// add adds a change.
-func (r *restaged) add(x BalanceBlocks) {
-	if r.newest = append(r.newest, x); len(r.newest) > mostBlocks {
+// add adds a change from a step on.
+func (r *restaged) add(c *change, step int) {
+	if r.newest = append(r.newest, c.report(step)); len(r.newest) > mostBlocks {
 		r.newest = slices.Delete(r.newest, 0, 1)
 	}
 	r.count++
+	r.cost = c.cost
+	if r.left == nil {
+		r.left = balance.Cuts{}
+	}
+	r.left.Leave(cutOf(c.from.Plan), c.seconds)
 }
 
 // change is that from one plan to another one.
@@ -139,10 +147,11 @@ func (a *attempt) evener(ctx context.Context, seconds []float64) (*change, error
 
 // worth reports whether a change can be made, and is worth what it costs.
 func (c *change) worth(a *attempt) (ok bool) {
-	if c.from == nil || !c.to.session.Plan.Movable() || len(c.moves()) == 0 {
+	if c.from == nil || !c.to.session.Plan.Movable() || c.to.evaluatesTight() || len(c.moves()) == 0 {
 		return false
 	}
-	if c.variables, c.bytes, ok = a.session.Plan.Moved(c.to.session.Plan); !ok {
+	from, to := c.from.Plan, c.to.session.Plan
+	if c.variables, c.bytes, ok = from.Moved(to); !ok || !from.HasRoomToMove(to) || a.restaged.left.Vain(cutOf(from), c.seconds, cutOf(to)) {
 		return false
 	}
 	steps := a.goal.steps
@@ -159,8 +168,28 @@ func (c *change) worth(a *attempt) (ok bool) {
 	return balance.Pays(c.before, c.after, steps-a.at.Step, cost)
 }
 
-// recut has the run go on by other plans. undone tells that it goes on as before.
-func (a *attempt) recut(ctx context.Context, to planned) (undone bool, err error) {
+// evaluatesTight reports whether an evaluation moves anything for lack of memory.
+func (p *planned) evaluatesTight() bool {
+	for d, peak := range p.session.Judge.Peaks {
+		if limit := p.session.Planner.Specs[d].MemoryBytes; limit > 0 && peak > limit {
+			return true
+		}
+	}
+	return false
+}
+
+// cutOf names the blocks of each stage, and where it is.
+func cutOf(p *partition.Plan) string {
+	var text strings.Builder
+	for _, s := range p.Stages {
+		fmt.Fprintln(&text, s.Device, s.Blocks)
+	}
+	return text.String()
+}
+
+// recut has the run go on by other plans. undone tells that it goes on as before. It is, where leisure ends before anything has
+// moved.
+func (a *attempt) recut(ctx, leisure context.Context, to planned) (undone bool, err error) {
 	if err := a.closeAnswers(); err != nil {
 		return false, err
 	}
@@ -172,14 +201,14 @@ func (a *attempt) recut(ctx context.Context, to planned) (undone bool, err error
 	}
 	boundary.Unseal(a.rt.Residency)
 	defer a.seal()
-	load := to.program(ctx)
+	load := to.program(leisure)
 	load.Constant = a.constant
 	undone, err = a.prog.Recut(ctx, load)
 	if err != nil && !undone {
 		return false, err
 	}
 	if err == nil {
-		a.run.now, a.session, a.load = to, to.session, load
+		a.session, a.load = to.session, load // the run keeps its plan, with which the next call begins
 		a.session.Debug().Plan(a.session.Devices, a.session.Plan)
 		order, failed := a.session.Schedule()
 		if failed == nil {
@@ -256,7 +285,8 @@ func (c *change) text(step int) string {
 	}
 	slowness := c.slowness()
 	fast, slow := slices.Index(slowness, 1), slices.Index(slowness, slices.Max(slowness))
-	return fmt.Sprintf("from step %d on, stages have other blocks: %s, since %s takes %s times as long as planned beside %s; a step is to take %s in place of %s, and %s (%s) went from device to device",
+	return fmt.Sprintf("from step %d on, stages have other blocks: %s, since %s takes %s times as long as planned beside %s; "+
+		"a step is to take %s in place of %s, and %s (%s) went from device to device",
 		step, units.List(moves), c.from.Devices[slow].ID(), times(slowness[slow]), c.from.Devices[fast].ID(),
 		units.Seconds(c.after), units.Seconds(c.before), units.Count(c.variables, "variable"), units.Bytes(c.bytes))
 }

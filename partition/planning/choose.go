@@ -108,7 +108,7 @@ func (p *Planner) evenly(ctx context.Context, g *graph.Graph) (Choice, error) {
 		return Choice{}, err
 	}
 	o.Count, o.Replicas, o.Schedule = len(p.Uneven.Plan.Stages), p.Uneven.Plan.Replicas(), p.Uneven.Plan.Schedule()
-	o.Seconds, o.Slow = nil, p.Uneven.Slow
+	o.Order, o.Seconds, o.Slow = nil, nil, p.Uneven.Slow // the config's order of steps may have given way
 	plan, err := partition.New(g, o)
 	return Choice{Plan: plan}, err
 }
