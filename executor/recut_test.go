@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	faults "github.com/berth-ml/berth/engine/device/fault"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/partition"
@@ -133,4 +134,46 @@ func TestRecutRefuses(t *testing.T) {
 	if err := r.prog.Drain(short(t)); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// Where a copy between devices fails for good while blocks move, each variable is on a device as the newest step has left it.
+func TestRecutFails(t *testing.T) {
+	t.Parallel()
+	j := mlpJob(4)
+	want := steps(t, j)[1]
+	j.balanced = true
+	devs, err := openDevices("cpu", 2, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &fault{op: faults.Peer, late: true}
+	r, err := newRig(j, withFaults(devs, f), "1f1b", residency.ManagerOptions{})
+	defer func() {
+		if err := r.close(); err != nil && !errors.Is(err, errBoom) {
+			t.Error(err)
+		}
+	}()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.prog.Init(short(t), first); err != nil {
+		t.Fatal(err)
+	}
+	step(t, r, r.prog, 0, j.epoch()[0])
+	if err := r.prog.Drain(short(t)); err != nil {
+		t.Fatal(err)
+	}
+	j.slow = []float64{1, 100}
+	o, err := j.options(r.devs, "1f1b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.next()
+	if undone, err := r.prog.Recut(short(t), o); undone || !errors.Is(err, errBoom) {
+		t.Fatalf("%v, undone: %v", err, undone)
+	}
+	if last, err := r.prog.Whole(); last != 1 || err != nil {
+		t.Errorf("step %d is whole: %v", last, err)
+	}
+	r.holds(t, want)
 }
