@@ -15,7 +15,8 @@ import (
 func (p *Plan) Movable() bool {
 	o := &p.options
 	switch {
-	case p.Replicas() > 1, o.Ranks != nil, o.Order != nil, len(o.Devices) < 2, len(p.Devices()) < len(o.Devices), !p.goesBack(), p.AnyTight():
+	case p.Replicas() > 1, o.Ranks != nil, o.Order != nil, !p.goesBack(), p.AnyTight(),
+		len(o.Devices) < 2, len(p.Devices()) < len(o.Devices):
 		return false
 	}
 	for i := range o.Devices {

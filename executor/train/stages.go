@@ -23,7 +23,7 @@ import (
 type BalanceBlocks struct {
 	Step      int            `json:"step"`        // the first one with them
 	Stages    []BalanceStage `json:"stages"`      // from then on
-	Slowness  []float64      `json:"slowness"`    // by device: its time as a multiple of what the plan before counted with; the least is 1
+	Slowness  []float64      `json:"slowness"`    // by device: its time, as a multiple of that of the plan before; the least is 1
 	BeforeMS  float64        `json:"before_ms"`   // a step with the blocks of before, as forecast by these times
 	AfterMS   float64        `json:"after_ms"`    // the same with those of from then on
 	Variables int            `json:"variables"`   // that went from device to device
@@ -151,7 +151,8 @@ func (c *change) worth(a *attempt) (ok bool) {
 		return false
 	}
 	from, to := c.from.Plan, c.to.session.Plan
-	if c.variables, c.bytes, ok = from.Moved(to); !ok || !from.HasRoomToMove(to) || a.restaged.left.Vain(cutOf(from), c.seconds, cutOf(to)) {
+	c.variables, c.bytes, ok = from.Moved(to)
+	if !ok || !from.HasRoomToMove(to) || a.restaged.left.Vain(cutOf(from), c.seconds, cutOf(to)) {
 		return false
 	}
 	steps := a.goal.steps
