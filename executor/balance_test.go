@@ -171,6 +171,8 @@ func TestDisturbancesMoveNothing(t *testing.T) {
 		}
 	}
 	moves, err := r.prog.Moves()
+	mu.Lock()
+	defer mu.Unlock()
 	if err != nil || moves.Count > 0 || launches < 1000 {
 		t.Errorf("after %d launches: %+v, %v", launches, moves, err)
 	}

@@ -47,7 +47,7 @@ func single(c *build.Context, name string, doc ...string) (y, b, brs, a, k reg.G
 	return y, b, brs, a, k
 }
 
-// finish writes the sums to y, or adds them to what is there.
+// finishSingle writes the sums to y, or adds them to what is there.
 func finishSingle(c *build.Context, y reg.GPVirtual, sums []reg.VecVirtual) {
 	add := c.GP64()
 	c.Load(c.Param("add"), add)
