@@ -14,6 +14,7 @@ import (
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/answer"
 	"github.com/berth-ml/berth/executor/infer"
+	"github.com/berth-ml/berth/executor/ranks/crew"
 	"github.com/berth-ml/berth/executor/session"
 	"github.com/berth-ml/berth/internal/errs"
 	"github.com/berth-ml/berth/internal/stop"
@@ -58,6 +59,9 @@ func (r *Run) Close() error {
 // Gate is where the call under way stands still while somebody asks for that. It may be used from any
 // goroutine.
 func (r *Run) Gate() *executor.Gate { return r.first.Gate() }
+
+// Crew is the processes that train together; nil: this one trains alone. It may be called from any goroutine.
+func (r *Run) Crew() *crew.Crew { return r.first.Crew() }
 
 // Memory is that of the run's devices, with its data on the host: see [session.Session.Memory]. It may be called from any
 // goroutine.

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/berth-ml/berth/engine/device"
-	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/balance"
 	"github.com/berth-ml/berth/executor/boundary"
 	"github.com/berth-ml/berth/executor/infer"
@@ -73,12 +72,12 @@ func (l *loop) restage(ctx context.Context) error {
 		return err
 	}
 	undone, err := a.recut(ctx, l.leisure, c.to)
-	switch _, lost := executor.LostDevice(err); {
-	case err != nil && (lost || !undone):
+	switch {
+	case err != nil && (!undone || errors.Is(err, device.ErrLost)):
 		return err
 	case err != nil && l.leisure.Err() != nil: // before anything moved
 		return nil
-	case err != nil:
+	case err != nil: // such as that of a segment which does not compile
 		a.keepBlocks(err)
 		return nil
 	}
