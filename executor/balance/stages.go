@@ -91,8 +91,14 @@ type Cuts map[string][]float64
 // Leave notes what devices take with blocks that they will not have any more.
 func (c Cuts) Leave(cut string, seconds []float64) { c[cut] = slices.Clone(seconds) }
 
+// Refuse notes that steps took no less with blocks, whatever their devices took.
+func (c Cuts) Refuse(cut string, devices int) {
+	c[cut] = slices.Repeat([]float64{math.Inf(1)}, devices)
+}
+
 // Vain reports whether a change from one cut, with which devices take so many seconds now, to another one would bring nothing,
-// as is known from before: they take what they took with the first one then, and the slowest took no less with the other.
+// as is known from before: they take what they took with the first one then, and the slowest took no less with the other, or that
+// was refused.
 func (c Cuts) Vain(from string, seconds []float64, to string) bool {
 	was, other := c[from], c[to]
 	if was == nil || other == nil {

@@ -138,6 +138,10 @@ func TestCuts(t *testing.T) {
 	if c.Leave("b", []float64{2, 1}); c.Vain("a", []float64{1, 4}, "b") {
 		t.Error("a change to blocks with which the slowest device took half the time is in vain")
 	}
+	c.Refuse("b", 2)
+	if !c.Vain("a", []float64{1, 4}, "b") || c.Vain("a", []float64{1, 8}, "b") || c.Vain("b", []float64{1, 4}, "a") {
+		t.Error("refused blocks come back, or never do, or stay")
+	}
 }
 
 // A pipeline of blocks whose true times are up to twice off, on devices of which any is slow, gets cuts that are forecast by

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/balance"
 	"github.com/berth-ml/berth/executor/boundary"
 	"github.com/berth-ml/berth/executor/infer"
@@ -20,14 +21,15 @@ import (
 
 // BalanceBlocks is a change of the blocks of stages.
 type BalanceBlocks struct {
-	Step      int            `json:"step"`        // the first one with them
-	Stages    []BalanceStage `json:"stages"`      // from then on
-	Slowness  []float64      `json:"slowness"`    // by device: its time, as a multiple of that of the plan before; the least is 1
-	BeforeMS  float64        `json:"before_ms"`   // a step with the blocks of before, as forecast by these times
-	AfterMS   float64        `json:"after_ms"`    // the same with those of from then on
-	Variables int            `json:"variables"`   // that went from device to device
-	Bytes     int64          `json:"moved_bytes"` // of these
-	Seconds   float64        `json:"seconds"`     // that the change took
+	Step      int            `json:"step"`               // the first one with them
+	Stages    []BalanceStage `json:"stages"`             // from then on
+	Back      bool           `json:"back,omitempty"`     // those of before again, since steps took no less; both times are measured
+	Slowness  []float64      `json:"slowness,omitempty"` // by device: its time, as a multiple of that of the plan before; the least is 1
+	BeforeMS  float64        `json:"before_ms"`          // a step with the blocks of before, as forecast by these times
+	AfterMS   float64        `json:"after_ms"`           // the same with those of from then on
+	Variables int            `json:"variables"`          // that went from device to device
+	Bytes     int64          `json:"moved_bytes"`        // of these
+	Seconds   float64        `json:"seconds"`            // that the change took
 }
 
 // BalanceStage is a stage, and where it is.
@@ -45,18 +47,31 @@ type restaged struct {
 	newest []BalanceBlocks
 	cost   time.Duration // of the newest change
 	left   balance.Cuts  // the blocks of before
+	trial  *trial        // the newest change; nil: there is none, or steps have shown that they take less
 	failed bool          // a change has, and no more is tried
+}
+
+// trial is a change that is undone if steps take no less with it.
+type trial struct {
+	was    planned
+	before float64 // milliseconds of a step before it, as measured
+	steps  int     // of the loop's clock, at the change
 }
 
 // restage gives the stages other blocks, where their devices have taken other times than planned for long enough, and that
 // is worth its cost. It is called at a boundary, when nothing is queued.
 func (l *loop) restage(ctx context.Context) error {
-	a := l.a
-	seconds, ok := a.prog.Uneven()
-	if !ok || a.restaged.failed || a.goal.reached(&a.at) {
+	a, began := l.a, time.Now()
+	if a.restaged.failed || a.goal.reached(&a.at) {
 		return nil
 	}
-	began := time.Now()
+	if c := l.back(); c != nil {
+		return l.change(ctx, c, began)
+	}
+	seconds, ok := a.prog.Uneven()
+	if !ok {
+		return nil
+	}
 	c, err := a.evener(l.leisure, slices.Clone(seconds))
 	switch {
 	case l.leisure.Err() != nil: // the run ends
@@ -68,9 +83,32 @@ func (l *loop) restage(ctx context.Context) error {
 		a.prog.KeepCut(time.Since(began))
 		return nil
 	}
+	return l.change(ctx, c, began)
+}
+
+// back is the change back from the newest one, if steps have taken no less since that; else nil.
+func (l *loop) back() *change {
+	a, t := l.a, l.a.restaged.trial
+	if t == nil || l.clock.Steps()-t.steps < balance.ApartSteps {
+		return nil
+	}
+	a.restaged.trial = nil
+	c := &change{from: a.session, to: t.was, back: true, before: l.clock.Median(l.clock.Steps()-t.steps) / 1e3, after: t.before / 1e3}
+	from, to := c.from.Plan, c.to.session.Plan
+	if c.before < c.after || !from.HasRoomToMove(to) {
+		return nil
+	}
+	c.variables, c.bytes, _ = from.Moved(to)
+	return c
+}
+
+// change makes a change, for which work began then.
+func (l *loop) change(ctx context.Context, c *change, began time.Time) error {
+	a := l.a
 	if err := a.saves.Await(); err != nil {
 		return err
 	}
+	was, before := planned{a.session, a.load.Tail, a.load.Buckets}, l.clock.Median(balance.ApartSteps)
 	undone, err := a.recut(ctx, l.leisure, c.to)
 	switch {
 	case err != nil && (!undone || errors.Is(err, device.ErrLost)):
@@ -84,13 +122,16 @@ func (l *loop) restage(ctx context.Context) error {
 	c.cost = time.Since(began)
 	a.opt.Observer.note(c.text(a.at.Step + 1))
 	a.restaged.add(c, a.at.Step+1)
+	if !c.back {
+		a.restaged.trial = &trial{was, before, l.clock.Steps()}
+	}
 	return nil
 }
 
 // keepBlocks says that blocks stay where they are from now on, since another plan fails.
 func (a *attempt) keepBlocks(err error) {
 	a.restaged.failed = true
-	a.opt.Observer.warn(fmt.Sprintf("stages keep their blocks from here on: %v", err))
+	a.opt.Observer.warn("stages keep their blocks from here on: " + executor.Happened(err))
 }
 
 // add adds a change from a step on.
@@ -103,15 +144,20 @@ func (r *restaged) add(c *change, step int) {
 	if r.left == nil {
 		r.left = balance.Cuts{}
 	}
-	r.left.Leave(cutOf(c.from.Plan), c.seconds)
+	if c.back {
+		r.left.Refuse(cutOf(c.from.Plan), len(c.from.Devices))
+	} else {
+		r.left.Leave(cutOf(c.from.Plan), c.seconds)
+	}
 }
 
 // change is that from one plan to another one.
 type change struct {
 	from          *session.Session // nil: there is no other plan
 	to            planned
-	seconds       []float64 // by device: of its passes, as measured
-	before, after float64   // seconds of a step, as forecast by these times
+	back          bool      // to the plan of before
+	seconds       []float64 // by device: of its passes, as measured; nil for a change back
+	before, after float64   // seconds of a step, as forecast by these times; for a change back, as measured
 	variables     int       // that go to another device
 	bytes         int64     // of these
 	cost          time.Duration
@@ -283,12 +329,17 @@ func (c *change) text(step int) string {
 		}
 		moves = append(moves, fmt.Sprintf("%s from %s to %s", blocks, m.from, m.to))
 	}
+	went := fmt.Sprintf("%s (%s) went from device to device", units.Count(c.variables, "variable"), units.Bytes(c.bytes))
+	if c.back {
+		return fmt.Sprintf("from step %d on, stages have the blocks of before again: %s, since a step took %s in place of %s; %s",
+			step, units.List(moves), units.Seconds(c.before), units.Seconds(c.after), went)
+	}
 	slowness := c.slowness()
 	fast, slow := slices.Index(slowness, 1), slices.Index(slowness, slices.Max(slowness))
 	return fmt.Sprintf("from step %d on, stages have other blocks: %s, since %s takes %s times as long as planned beside %s; "+
-		"a step is to take %s in place of %s, and %s (%s) went from device to device",
+		"a step is to take %s in place of %s, and %s",
 		step, units.List(moves), c.from.Devices[slow].ID(), times(slowness[slow]), c.from.Devices[fast].ID(),
-		units.Seconds(c.after), units.Seconds(c.before), units.Count(c.variables, "variable"), units.Bytes(c.bytes))
+		units.Seconds(c.after), units.Seconds(c.before), went)
 }
 
 // times is a factor in two or more digits: "1.3", or "452".
@@ -302,8 +353,11 @@ func times(x float64) string {
 // report reports a change from a step on.
 func (c *change) report(step int) BalanceBlocks {
 	b := BalanceBlocks{
-		Step: step, Slowness: c.slowness(), BeforeMS: 1e3 * c.before, AfterMS: 1e3 * c.after,
+		Step: step, Back: c.back, BeforeMS: 1e3 * c.before, AfterMS: 1e3 * c.after,
 		Variables: c.variables, Bytes: c.bytes, Seconds: c.cost.Seconds(),
+	}
+	if !c.back {
+		b.Slowness = c.slowness()
 	}
 	for _, s := range c.to.session.Plan.Stages {
 		b.Stages = append(b.Stages, BalanceStage{c.from.Devices[s.Device].ID(), s.Blocks})

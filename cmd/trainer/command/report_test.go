@@ -73,6 +73,7 @@ type documented struct {
 				Device string   `json:"device"`
 				Blocks []string `json:"blocks"`
 			} `json:"stages"`
+			Back      bool      `json:"back"`
 			Slowness  []float64 `json:"slowness"`
 			BeforeMS  float64   `json:"before_ms"`
 			AfterMS   float64   `json:"after_ms"`
