@@ -122,7 +122,7 @@ func (r *Run) Suspend(ctx context.Context) error {
 	if err := r.check(ctx); err != nil {
 		return err
 	}
-	if r.run.Session().Crew() != nil {
+	if r.run.Crew() != nil {
 		return fmt.Errorf("%w: several processes train together, and are not suspended: cancel the context of Train on one of them, which saves", ErrOptions)
 	}
 	return r.run.Gate().Suspend(ctx)

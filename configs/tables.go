@@ -76,7 +76,7 @@ var partitionSection = &section{
 		{name: "shard", kind: enum{ShardNone, ShardOptimizer}, at: at(func(p *Partition) *string { return &p.Shard }), def: ShardNone,
 			doc: "the part of the model that replicas divide among them. `none`: none, and the first replica updates all parameters; `optimizer`: each updates some parameters, or ranges of them, and alone has the optimizer's state of them"},
 		{name: "rebalance", kind: enum{RebalanceAuto, RebalanceOff}, at: at(func(p *Partition) *string { return &p.Rebalance }), def: RebalanceAuto,
-			doc: "how replicas share microbatches while they train. `auto`: by their [measured speed](devices.md#balance), within the memory of their devices; `off`: each keeps its share of the plan. The weights are the same"},
+			doc: "how replicas share microbatches, and the stages of one replica the blocks, while they train. `auto`: by their [measured speed](devices.md#balance), within the memory of their devices; `off`: each keeps its part of the plan. The weights are the same"},
 		{name: "recompute", kind: enum{"none", "cheap", "block"}, at: at(func(p *Partition) *string { return &p.Recompute }), def: "none",
 			doc: "activations that the backward pass computes again, to save memory. `none`: none; `cheap`: those that take little time (elementwise ops, norms, softmax, dropout's masks); `block`: all but the inputs of blocks"},
 		{name: "costs", kind: enum{CostsAuto, CostsFlops, CostsMeasured}, at: at(func(p *Partition) *string { return &p.Costs }), def: CostsAuto, blank: true,

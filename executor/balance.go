@@ -16,6 +16,7 @@ import (
 type Balance struct {
 	Clock  *balance.Clock // that the streams of the runtime's devices tell of operations
 	Within bool           // others count on the memory above the plan's peaks
+	Stages bool           // of a plan that is [partition.Plan.Movable], the stages are measured: see [Program.Uneven]
 }
 
 // Move is a change of the replicas' shares, or, where From and To are equal, one for which there was no memory.
@@ -45,10 +46,15 @@ type balancing struct {
 	planned *partition.Plan      // with Within, the first one, and its memory as that of other shares is forecast
 	memory  []partition.Forecast // that covers the plans so far
 	moves   Moves
-	fresh   Ticket    // the newest step that is not measured, since it is the first with its shares
-	devices []float64 // of a step, by device: seconds of its passes
-	passes  []float64 // of a step, by replica: the same
+	passes  []float64 // of a step, by replica: seconds of its passes
 	err     error     // why shares do not change any more; nil: they may
+}
+
+// passTimes are the times of the passes of a program's steps. The program owns it; nil: nobody asks for them.
+type passTimes struct {
+	clock   *balance.Clock
+	fresh   Ticket    // the newest step that is not measured, since it is the first of its plan
+	devices []float64 // of a step, by device: seconds of its passes
 }
 
 // passKind is the launches of one executable in a step's passes, on one device: all do the same.
@@ -58,14 +64,21 @@ type passKind struct {
 	least    time.Duration // of the launches of the step that is being measured, the one that took least
 }
 
-// beginBalance readies balancing, if the program's replicas can take other shares.
+// beginBalance readies balancing, if the program's replicas can take other shares, or its stages other blocks.
 func (p *Program) beginBalance() error {
-	full := p.opt.Full
-	if p.opt.Balance == nil || !full.Shareable() || p.beside != nil {
+	full, o := p.opt.Full, p.opt.Balance
+	if o == nil || !full.Shareable() && !(o.Stages && full.Movable()) || p.beside != nil {
 		return nil
 	}
-	if p.opt.Balance.Clock == nil {
+	if o.Clock == nil {
 		return fmt.Errorf("%w: %s: LoadOptions.Balance has no Clock", ErrOptions, p.Graph().Name)
+	}
+	p.times = &passTimes{clock: o.Clock, devices: make([]float64, len(p.rt.Devices))}
+	defer p.watch()
+	if !full.Shareable() {
+		p.stages = &balance.Stages{}
+		p.stages.Begin(full.PassSeconds())
+		return nil
 	}
 	shares, err := full.Shares()
 	if err != nil {
@@ -79,16 +92,14 @@ func (p *Program) beginBalance() error {
 	}
 	p.balancing = &balancing{
 		Balance: *p.opt.Balance, Balancer: balance.New(shares), planned: planned, moves: Moves{First: shares, Now: shares}, memory: slices.Clone(full.Memory),
-		devices: make([]float64, len(p.rt.Devices)), passes: make([]float64, len(shares)),
+		passes: make([]float64, len(shares)),
 	}
-	p.watch()
 	return nil
 }
 
 // watch has the clock keep the launches of the steps to come. The first of these is not measured: it may load what it needs.
 func (p *Program) watch() {
-	b := p.balancing
-	b.fresh = p.Next()
+	p.times.fresh = p.Next()
 	most := 0
 	for _, e := range p.sizes {
 		e.findPasses()
@@ -98,7 +109,7 @@ func (p *Program) watch() {
 	for _, d := range p.opt.Full.Devices() {
 		queues = append(queues, p.rt.on[d].compute.Record().Queue)
 	}
-	b.Clock.Begin(queues, ahead*most)
+	p.times.clock.Begin(queues, ahead*most)
 }
 
 // findPasses finds the kinds of launches of the passes.
@@ -121,9 +132,9 @@ func (e *expansion) findPasses() {
 // the last microbatch would look faster, and steps from before a change have other shares. A replica works for as
 // long as that of its devices which works longest. A launch counts as the fastest of its kind in the step.
 func (p *Program) measure(f *flight) {
-	b := p.balancing
-	full := b != nil && f.e.tail == nil && f.e.microbatches == p.opt.Full.Microbatches
-	if !full || f.ticket <= b.fresh || !slices.Contains(p.sizes, f.e) {
+	x := p.times
+	full := x != nil && f.e.tail == nil && f.e.microbatches == p.opt.Full.Microbatches
+	if !full || f.ticket <= x.fresh || !slices.Contains(p.sizes, f.e) {
 		return
 	}
 	for _, k := range f.e.kinds {
@@ -133,20 +144,27 @@ func (p *Program) measure(f *flight) {
 		if t.pass == nil {
 			continue
 		}
-		took, ok := b.Clock.Took(t.events[f.slot()])
+		took, ok := x.clock.Took(t.events[f.slot()])
 		if !ok {
 			return // nobody tells the clock
 		}
 		t.pass.least = min(t.pass.least, took)
 	}
-	clear(b.devices)
+	clear(x.devices)
 	for _, k := range f.e.kinds {
-		b.devices[k.device] += float64(k.launches) * k.least.Seconds()
+		x.devices[k.device] += float64(k.launches) * k.least.Seconds()
 	}
+	if p.stages != nil {
+		if f.e.full == p.opt.Full { // shorter samples than those that the plan counted with take less
+			p.stages.Took(x.devices)
+		}
+		return
+	}
+	b := p.balancing
 	clear(b.passes)
 	for _, k := range f.e.kinds {
 		r := p.opt.Full.ReplicaOf(k.device)
-		b.passes[r] = max(b.passes[r], b.devices[k.device])
+		b.passes[r] = max(b.passes[r], x.devices[k.device])
 	}
 	b.Took(b.passes)
 }
@@ -244,10 +262,15 @@ func (p *Program) moved(shares []int, full []bool, cost time.Duration) {
 	b.record(p.Next(), shares, full)
 	b.Take(cost)
 	p.watch()
+	p.cover(b.memory)
+}
+
+// cover raises the memory of devices to what steps take by the plans of now.
+func (p *Program) cover(memory []partition.Forecast) {
 	for _, x := range append([]*partition.Plan{p.opt.Full}, p.opt.Buckets...) {
 		for _, f := range x.Memory {
-			if i := slices.IndexFunc(b.memory, func(of partition.Forecast) bool { return of.Device == f.Device }); i >= 0 {
-				b.memory[i].Cover(f)
+			if i := slices.IndexFunc(memory, func(of partition.Forecast) bool { return of.Device == f.Device }); i >= 0 {
+				memory[i].Cover(f)
 			}
 		}
 	}
@@ -286,8 +309,11 @@ func (p *Program) Plan() *partition.Plan { return p.opt.Full }
 
 // Memory is the memory that steps take, by the plans so far.
 func (p *Program) Memory() []partition.Forecast {
-	if p.balancing == nil {
-		return p.opt.Full.Memory
+	switch {
+	case p.balancing != nil:
+		return p.balancing.memory
+	case p.covered != nil:
+		return p.covered
 	}
-	return p.balancing.memory
+	return p.opt.Full.Memory
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/executor/balance"
 	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/internal/stop"
 	"github.com/berth-ml/berth/partition"
@@ -35,9 +36,12 @@ type Program struct {
 	inflight  flights     // the steps under way
 	steps     uint64
 	latest    *expansion // of the newest step that was queued; nil before
+	times     *passTimes
 	balancing *balancing
-	switched  Ticket // the first step after the newest change from op by op to compiled; 0: there was none
-	half      bool   // a step was aborted of which a part of the update had ended
+	stages    *balance.Stages      // nil: blocks stay where they are
+	covered   []partition.Forecast // the memory of the plans so far, once blocks have moved
+	switched  Ticket               // the first step after the newest change from op by op to compiled; 0: there was none
+	half      bool                 // a step was aborted of which a part of the update had ended
 	closed    bool
 }
 

@@ -55,15 +55,16 @@ type job struct {
 	apart                    bool  // its phases are not merged
 	recompute                partition.Recompute
 	reduction                partition.Reduction
-	replicas                 int    // at most one for each device and microbatch; more than one need a tree
-	memory                   int    // percent of the peak that the plan is made for; 0: all it may want
-	estimated                bool   // the plan asks the devices for their limits, and for the memory of segments
-	stages                   int    // 0: one for each device
-	order                    string // a schedule's text for one replica, in place of a named one
-	alone                    bool   // each op runs by itself, and is checked
-	beside                   bool   // segments are compiled while steps run
-	balanced                 bool   // replicas take microbatches by their speed, which nobody measures
-	ofRanks                  []int  // per device, its rank; nil: one process has all
+	replicas                 int       // at most one for each device and microbatch; more than one need a tree
+	memory                   int       // percent of the peak that the plan is made for; 0: all it may want
+	estimated                bool      // the plan asks the devices for their limits, and for the memory of segments
+	stages                   int       // 0: one for each device
+	order                    string    // a schedule's text for one replica, in place of a named one
+	alone                    bool      // each op runs by itself, and is checked
+	beside                   bool      // segments are compiled while steps run
+	balanced                 bool      // replicas take microbatches by their speed, which nobody measures, and blocks may move
+	slow                     []float64 // by device, for the plan
+	ofRanks                  []int     // per device, its rank; nil: one process has all
 }
 
 func (j job) batch() int { return j.microbatch * j.microbatches }
@@ -238,7 +239,7 @@ func (j job) plan(devs []device.Device, schedule string) (executor.LoadOptions, 
 	if err != nil {
 		return o, err
 	}
-	po := partition.PlanOptions{Devices: specs(devs), Microbatches: j.microbatches, LastMicrobatches: (j.last + j.microbatch - 1) / j.microbatch, Schedule: schedule, Count: j.stages, Apart: j.apart, Recompute: j.recompute, Reduction: j.reduction, Replicas: min(j.replicas, len(devs), j.microbatches), Shard: j.shard, Ranks: j.ofRanks}
+	po := partition.PlanOptions{Devices: specs(devs), Microbatches: j.microbatches, LastMicrobatches: (j.last + j.microbatch - 1) / j.microbatch, Schedule: schedule, Count: j.stages, Apart: j.apart, Recompute: j.recompute, Reduction: j.reduction, Replicas: min(j.replicas, len(devs), j.microbatches), Shard: j.shard, Ranks: j.ofRanks, Slow: j.slow}
 	if j.order != "" {
 		order, err := orders.Read(j.order)
 		if err != nil {
@@ -379,7 +380,7 @@ func newRigWith(j job, devs []device.Device, schedule string, o executor.Runtime
 	}
 	opt.OpByOp, opt.CheckFinite, opt.Beside = j.alone, j.alone, j.beside
 	if j.balanced {
-		opt.Balance = &executor.Balance{Clock: &balance.Clock{}}
+		opt.Balance = &executor.Balance{Clock: &balance.Clock{}, Stages: true}
 	}
 	if r.rt, err = executor.NewRuntime(devs, o); err != nil {
 		return r, err

@@ -46,6 +46,7 @@ type PlanOptions struct {
 	CopySeconds      CopySeconds        // measured times of copies; nil means that they follow from links
 	HostSeconds      HostSeconds        // measured times of copies between a device and the host; nil means that they follow from its link
 	BlockSeconds     BlockSeconds       // measured times of blocks, to cut by; nil means that they follow from flops
+	Slow             []float64          // per device, how many times as long as all these times say its launches take; nil: none takes longer. See [Plan.Slowed]
 	Supports         Supports           // whether a device runs a node; nil means that all run everything
 	grains           []segment.Grain    // for tests: to choose from, coarse to fine; nil means all
 	unit             int                // for tests: shards begin at multiples of so many elements; 0 means ops.SumElems
@@ -72,7 +73,7 @@ func (o *PlanOptions) pipeline() order.Pipeline {
 
 // speeds are the times of the options' devices.
 func (o *PlanOptions) speeds() speed.Speeds {
-	return speed.Speeds{Devices: o.Devices, Ranks: o.Ranks, Link: o.Link, OpByOp: o.OpByOp, Run: o.Seconds, Call: o.CallSeconds, Copies: o.CopySeconds, Host: o.HostSeconds}
+	return speed.Speeds{Devices: o.Devices, Ranks: o.Ranks, Link: o.Link, OpByOp: o.OpByOp, Run: o.Seconds, Call: o.CallSeconds, Copies: o.CopySeconds, Host: o.HostSeconds, Slow: o.Slow}
 }
 
 // indexing is how a plan of these options runs a graph. ranged tells that updates of the
@@ -115,6 +116,8 @@ func (o PlanOptions) checked() (s settings, err error) {
 		return s, fmt.Errorf("%w: there is no device; give at least one", ErrStages)
 	case o.Ranks != nil && len(o.Ranks) != len(o.Devices):
 		return s, fmt.Errorf("%w: there are %d devices, and the ranks of %d; give one for each", ErrStages, len(o.Devices), len(o.Ranks))
+	case o.Slow != nil && len(o.Slow) != len(o.Devices):
+		return s, fmt.Errorf("%w: there are %d devices, and the slowness of %d; give one for each", ErrStages, len(o.Devices), len(o.Slow))
 	case o.Count < 0:
 		return s, fmt.Errorf("%w: %d stages; give 0 for one per device, or more", ErrStages, o.Count)
 	case o.LastMicrobatches < 0 || o.LastMicrobatches > max(1, o.Microbatches):

@@ -2,6 +2,7 @@ package residency
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -283,6 +284,35 @@ func (m *Manager) DropCopy(device int, t *Tensor) {
 		d.free(t, "dropped")
 		m.rankAll(t)
 	}
+}
+
+// Confine frees the copies of a tensor on other devices than those of the needs, which are all of it. The first of these becomes
+// the one that has it. It does nothing, and reports false, unless each has the contents, and they have arrived.
+func (m *Manager) Confine(needs []Need) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	t := needs[0].Tensor
+	on := func(d int) bool { return slices.ContainsFunc(needs, func(n Need) bool { return n.Device == d }) }
+	for _, n := range needs {
+		if c := n.copy(); !c.Ready.Done() || !t.sound(c) { // in this order: it may fail meanwhile
+			return false
+		}
+	}
+	for _, d := range t.tenant.used {
+		if !on(d) && m.devs[d].copy(t).locked() {
+			return false
+		}
+	}
+	if t.onDevice() && !on(t.truth) {
+		t.truth = needs[0].Device
+	}
+	for _, d := range t.tenant.used {
+		if !on(d) {
+			m.devs[d].free(t, "moved")
+		}
+	}
+	m.rankAll(t)
+	return true
 }
 
 // dropHost drops the host's bytes of t, if there are any.

@@ -8,17 +8,8 @@ import (
 const (
 	leastPause, mostPause = window, 1 << 16
 
-	fewest   = 3    // samples that must be taken before any change
-	window   = 9    // newest samples that count
 	payoff   = 1000 // steps within which a change must make up for the time that it takes
 	mostRest = 64   // samples between two changes
-)
-
-// A sample is as many steps as have passes of so many seconds, or so many steps. A system stops threads for some hundredths of
-// a second where others compute: a single short step says little, and the fastest of many is undisturbed.
-const (
-	sampleSeconds = 0.1
-	sampleSteps   = 100
 )
 
 // evidence is what the share of time saved, times the samples taken, must reach.
@@ -27,18 +18,14 @@ const evidence = 0.9
 // Balancer proposes the shares of a program's replicas. Its methods allocate only where shares change. One
 // goroutine uses it. Make it with [New].
 type Balancer struct {
-	shares   []int             // microbatches of each replica in a full step
-	most     []int             // by replica: those for which it has memory, as far as is known
-	took     [][window]float64 // by replica: seconds for a microbatch, a ring of the newest samples
-	samples  int               // with these shares; less than 0: those that are passed over first
-	news     bool              // a sample was taken since Propose last looked
-	pause    int               // samples that are passed over after proposals in vain, the next time
-	rest     int               // samples from the newest change to the next one, at least
-	longer   int               // rest after the next change
-	least    []float64         // by replica: seconds of its passes in the fastest step of the sample that is being taken
-	summed   int               // these steps
-	passed   float64           // seconds of their passes
-	seconds  []float64         // by replica: the lower quartile of took
+	sampler            // of the replicas, with these shares
+	shares   []int     // microbatches of each replica in a full step
+	most     []int     // by replica: those for which it has memory, as far as is known
+	news     bool      // a sample was taken since Propose last looked
+	pause    int       // samples that are passed over after proposals in vain, the next time
+	rest     int       // samples from the newest change to the next one, at least
+	longer   int       // rest after the next change
+	seconds  []float64 // by replica: the time for a microbatch
 	proposed []int
 	cost     time.Duration // of the newest change
 }
@@ -50,8 +37,8 @@ func New(shares []int) *Balancer {
 		all += s
 	}
 	return &Balancer{
-		shares: slices.Clone(shares), most: slices.Repeat([]int{all}, n), took: make([][window]float64, n),
-		least: make([]float64, n), seconds: make([]float64, n), proposed: make([]int, n), pause: leastPause,
+		sampler: newSampler(n), shares: slices.Clone(shares), most: slices.Repeat([]int{all}, n),
+		seconds: make([]float64, n), proposed: make([]int, n), pause: leastPause,
 	}
 }
 
@@ -64,27 +51,10 @@ func (b *Balancer) Seconds() []float64 { return b.seconds }
 
 // Took tells how long the replicas worked on their passes of a full step with the present shares, in seconds.
 func (b *Balancer) Took(passes []float64) {
-	for r, x := range passes {
-		if b.summed == 0 || x < b.least[r] {
-			b.least[r] = x
-		}
+	if b.add(passes) > 0 {
+		b.news = true
 	}
-	b.summed++
-	if b.passed += slices.Max(passes); b.passed < sampleSeconds && b.summed < sampleSteps {
-		return
-	}
-	for r, x := range b.least {
-		if b.samples >= 0 {
-			b.took[r][b.samples%window] = x / float64(b.shares[r])
-		}
-	}
-	b.samples++
-	b.news = true
-	b.anew()
 }
-
-// anew begins another sample.
-func (b *Balancer) anew() { b.summed, b.passed = 0, 0 }
 
 // Propose gives shares that end a step's passes sooner, if there are any. They are valid until the next
 // call of a method. The caller then calls Take, or Refuse. Between two samples it looks at nothing.
@@ -102,8 +72,8 @@ func (b *Balancer) better() (shares []int, ok bool) {
 	if n < fewest || b.samples < b.rest {
 		return nil, false
 	}
-	for r := range b.took {
-		b.seconds[r] = quartile(b.took[r], n)
+	for r, s := range b.shares {
+		b.seconds[r] = b.usual(r) / float64(s)
 	}
 	b.assign()
 	now, then := b.passes(b.shares), b.passes(b.proposed)
@@ -124,12 +94,6 @@ func (b *Balancer) passes(shares []int) (longest float64) {
 // ends is when a replica would have ended so many microbatches.
 func (b *Balancer) ends(replica, microbatches int) float64 {
 	return float64(microbatches) * b.seconds[replica]
-}
-
-// quartile is the lower one of the first n times.
-func quartile(times [window]float64, n int) float64 {
-	slices.Sort(times[:n])
-	return times[n/4]
 }
 
 // assign proposes the best shares.
@@ -153,7 +117,7 @@ func (b *Balancer) assign() {
 // Take makes the proposed shares the present ones, which took so long.
 func (b *Balancer) Take(cost time.Duration) {
 	copy(b.shares, b.proposed)
-	b.samples, b.cost, b.pause = 0, cost, leastPause
+	b.cost, b.pause = cost, leastPause
 	b.rest, b.longer = b.longer, min(2*b.longer+window, mostRest)
 	b.anew()
 }

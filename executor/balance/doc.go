@@ -1,8 +1,11 @@
-// Package balance decides how many microbatches of a step each replica takes, by measured speed.
+// Package balance decides how many microbatches of a step each replica takes, and when the stages of a pipeline are to have
+// other blocks, by measured speed.
 //
 // A [Balancer] is told how long the replicas worked on the passes of each step, and proposes other shares
-// once these would end sooner. A [Clock] takes the times from the streams of devices. Neither knows plans
-// or programs: package executor owns both for a program, and makes its steps anew with other shares.
+// once these would end sooner. A [Clock] takes the times from the streams of devices. [Stages] is told how long the
+// devices of a pipeline worked, and says when that is not what their plan counted with. None of them knows plans
+// or programs: package executor owns them for a program, and makes its steps anew with other shares; package train asks for other
+// plans.
 //
 // # The rule
 //

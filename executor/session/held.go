@@ -195,12 +195,14 @@ func (s *Session) Spans() *trace.Spans { return &s.held.spans }
 // Copies are the times of copies.
 func (s *Session) Copies() *trace.Copies { return &s.held.copies }
 
-// Balance is how a training's replicas share microbatches; nil: each keeps its share of the plan.
+// Balance is how a training's replicas share microbatches, and whether blocks move between stages; nil: all keep their part of
+// the plan. Blocks stay where the user lists them, and where others use the devices.
 func (s *Session) Balance() *executor.Balance {
 	if s.Config.Partition.Rebalance == configs.RebalanceOff {
 		return nil
 	}
-	return &executor.Balance{Clock: &s.held.passes, Within: s.Shared()}
+	moves := !s.Shared() && s.Config.Partition.Stages.Blocks == nil
+	return &executor.Balance{Clock: &s.held.passes, Within: s.Shared(), Stages: moves}
 }
 
 // Debug writes what BERTH_DEBUG asks for.

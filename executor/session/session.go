@@ -192,12 +192,25 @@ func (s *Session) Without(i int, plan func(*Session) error) (*Session, error) {
 	left.limits = nil // they have been said
 	left.Devices, left.at = slices.Delete(slices.Clone(s.Devices), i, i+1), slices.Delete(slices.Clone(s.at), i, i+1)
 	like := *s.Planner
-	like.Lost = true
+	like.Lost, like.Uneven = true, nil
 	left.Planner = left.planner(like)
 	if err := plan(&left); err != nil {
 		return nil, err
 	}
 	return &left, nil
+}
+
+// Evenly is the session with a plan for devices that take so many times as long as arithmetic says. plan does what the plan
+// function of Open does. The config keeps the plan of before: a resumed run begins with that.
+func (s *Session) Evenly(slow []float64, plan func(*Session) error) (*Session, error) {
+	other := *s
+	like := *s.Planner
+	like.Uneven = &planning.Uneven{Plan: s.Plan, Slow: slow}
+	other.Planner = other.planner(like)
+	if err := plan(&other); err != nil {
+		return nil, err
+	}
+	return &other, nil
 }
 
 // InMicrobatches is the session with microbatches of at most so many samples.
@@ -216,9 +229,9 @@ func (s *Session) On(devices []device.Device) *Session {
 }
 
 // KeepPlan puts the choice into the config, and so into run folder and checkpoints. That of ranks is not kept, as the run
-// may go on with any number of them.
+// may go on with any number of them, nor one for devices that are slow for a time.
 func (s *Session) KeepPlan() {
-	if s.of != nil {
+	if s.of != nil || s.Planner.Uneven != nil {
 		return
 	}
 	c := *s.Config

@@ -95,6 +95,15 @@ func (c *Clock) Percentile(percent int) float64 {
 	return percentile(c.steps[:min(c.n, len(c.steps))], percent)
 }
 
+// Median is the median time of the newest steps, at most so many of them, in milliseconds.
+func (c *Clock) Median(steps int) float64 {
+	var list []float32
+	for i := range min(steps, c.n, len(c.steps)) {
+		list = append(list, c.steps[(c.n-1-i)%len(c.steps)])
+	}
+	return percentile(list, 50)
+}
+
 // Throughput is samples per second over all steps.
 func (c *Clock) Throughput() float64 {
 	if c.total <= 0 {

@@ -65,6 +65,7 @@ type Dump struct {
 	name   string // of the model
 	write  Write
 	plan   *partition.Plan
+	since  executor.Ticket // the first step by that plan
 	spans  *Spans
 	ledger *os.File // nil once closed
 	rows   *csv.Writer
@@ -129,6 +130,15 @@ func (d *Dump) describe(p *partition.Plan, s schedule.Schedule) error {
 	return nil
 }
 
+// Recut describes another plan, by which a program's steps run from one on.
+func (d *Dump) Recut(p *partition.Plan, s schedule.Schedule, since executor.Ticket) error {
+	if d == nil {
+		return nil
+	}
+	d.plan, d.since = p, since
+	return d.describe(p, s)
+}
+
 // From numbers the steps in the trace: so many were taken before the run.
 func (d *Dump) From(steps int) {
 	if d != nil {
@@ -148,7 +158,7 @@ func (d *Dump) Draw(net string, x *partition.Prediction) error {
 	if d == nil {
 		return nil
 	}
-	line, step, ok := d.spans.measured(net, d.plan)
+	line, step, ok := d.spans.measured(net, d.plan, d.since)
 	if !ok {
 		return nil
 	}

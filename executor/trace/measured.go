@@ -18,13 +18,13 @@ type ran struct {
 	start, end time.Time // from its first launch to the end of its last one
 }
 
-// measured is a step of a program on the devices of its plan: the one with the median
+// measured is a step of a program on the devices of its plan, by which it runs since a step: the one with the median
 // time, of those that have the most launches. The first step is left out, since weights
 // come in. It fails where no other step ran.
-func (t *Spans) measured(net string, p *partition.Plan) (line picture.Timeline, step int, ok bool) {
+func (t *Spans) measured(net string, p *partition.Plan, since executor.Ticket) (line picture.Timeline, step int, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	list := t.stepsOf(net)
+	list := t.stepsOf(net, since)
 	if len(list) < 2 {
 		return line, 0, false
 	}
@@ -34,12 +34,12 @@ func (t *Spans) measured(net string, p *partition.Plan) (line picture.Timeline, 
 	return t.timeline(r, p), t.first + int(r.step), true
 }
 
-// stepsOf are the steps of a program with the most launches, in order.
-func (t *Spans) stepsOf(net string) (list []*ran) {
+// stepsOf are the steps of a program, since one, with the most launches, in order.
+func (t *Spans) stepsOf(net string, since executor.Ticket) (list []*ran) {
 	byStep, most := map[executor.Ticket]*ran{}, 0
 	for _, s := range t.spans {
 		x, ok := t.tasks[s.Event]
-		if !ok || x.Net != net {
+		if !ok || x.Net != net || x.Step < since {
 			continue
 		}
 		r := byStep[x.Step]

@@ -54,23 +54,24 @@ type attempt struct {
 
 	opened
 
-	at      runstate.Progress
-	goal    goal
-	journal journal
-	answer  *answer.Engine // nil before the first outputs that the program asks for
-	slowest atomic.Int64   // nanoseconds of the longest step so far
-	done    int            // steps taken that have ended
-	failed  int            // the step that failed, from 1; 0: none did
-	warned  int            // the step at whose boundary the loss was far above that of guessing; 0: at none
-	refused []string       // warnings of segments that go on op by op
-	retried int            // copies that failed and were repeated
-	turns   bool           // it has given its memory to a run that takes turns with it
-	written int64          // bytes that this run had on a shared device that was lost
+	at       runstate.Progress
+	goal     goal
+	journal  journal
+	answer   *answer.Engine // nil before the first outputs that the program asks for
+	slowest  atomic.Int64   // nanoseconds of the longest step so far
+	done     int            // steps taken that have ended
+	failed   int            // the step that failed, from 1; 0: none did
+	warned   int            // the step at whose boundary the loss was far above that of guessing; 0: at none
+	refused  []string       // warnings of segments that go on op by op
+	retried  int            // copies that failed and were repeated
+	turns    bool           // it has given its memory to a run that takes turns with it
+	written  int64          // bytes that this run had on a shared device that was lost
+	restaged restaged
 
 	predicted *partition.Prediction // of a step; nil before the loop has ended well
 }
 
-// opened is what open sets, and close gives back. Nothing of it changes in between.
+// opened is what open sets, and close gives back. Of it, load and eval change where stages get other blocks.
 type opened struct {
 	devices []device.Device // of the run; their operations fail as Options.Faults asks
 	values  *initial.Values // first values; nil before they are opened

@@ -8,12 +8,14 @@ import (
 	"github.com/berth-ml/berth/internal/units"
 )
 
-// BalanceReport is how replicas shared the microbatches of this call's steps, where that changed, or would have.
+// BalanceReport is how replicas shared the microbatches of this call's steps, or stages the blocks, where that changed, or
+// would have.
 type BalanceReport struct {
-	Planned []int         `json:"planned"` // microbatches of a full step, by replica
-	Shares  []int         `json:"shares"`  // the same in the newest steps
-	Changes int           `json:"changes"`
-	Newest  []BalanceMove `json:"newest"` // of the changes, and of those for which there was no memory, the newest 32
+	Planned []int           `json:"planned,omitempty"` // microbatches of a full step, by replica
+	Shares  []int           `json:"shares,omitempty"`  // the same in the newest steps
+	Changes int             `json:"changes"`
+	Newest  []BalanceMove   `json:"newest,omitempty"` // of the changes, and of those for which there was no memory, the newest 32
+	Blocks  []BalanceBlocks `json:"blocks,omitempty"` // of stages: the newest 32 changes
 }
 
 // BalanceMove is a change of the shares.
@@ -26,6 +28,9 @@ type BalanceMove struct {
 
 // balanceReport reports the moves of a call that began after so many steps; nil without any.
 func (a *attempt) balanceReport(first int) *BalanceReport {
+	if n := a.restaged.count; n > 0 {
+		return &BalanceReport{Changes: n, Blocks: a.restaged.newest}
+	}
 	moves, _ := a.prog.Moves()
 	if moves.Count == 0 {
 		return nil

@@ -348,6 +348,9 @@ func (l *loop) stand(ctx context.Context, d due) (err error) {
 	if d.inspect && err == nil {
 		err = l.a.inspect(ctx, e)
 	}
+	if d.boundary && err == nil {
+		err = l.restage(ctx)
+	}
 	return err
 }
 

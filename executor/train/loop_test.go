@@ -192,6 +192,35 @@ func TestLostDeviceWithinAnInterval(t *testing.T) {
 	}
 }
 
+// Who suspends a run need not know that it goes on without a device just then.
+func TestSuspendAtReplan(t *testing.T) {
+	f, err := fault.Parse("cpu:1 launch 40 lost")
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := runtest.Open(t, runtest.Everything, "train.boundary=4", "devices=cpu:2", "devices.on_device_loss=replan", "train.epochs=1")
+	trained, stopped := make(chan struct{}), make(chan error)
+	go func() {
+		for {
+			select {
+			case <-trained:
+				stopped <- nil
+				return
+			default:
+			}
+			if err := errors.Join(run.Suspend(t.Context()), run.Continue()); err != nil {
+				stopped <- err
+				return
+			}
+		}
+	}()
+	rep, err := run.Train(t.Context(), berth.TrainOptions{Dir: t.TempDir(), Faults: []fault.Fault{f}})
+	close(trained)
+	if err := errors.Join(err, <-stopped); err != nil || len(rep.DeviceLosses) != 1 {
+		t.Errorf("%+v, %v", rep, err)
+	}
+}
+
 // A run that has lost its last device, or whose other devices have too little memory, is closed:
 // it still tells what it was, and takes no more calls.
 func TestNoDeviceTakesOver(t *testing.T) {

@@ -163,7 +163,7 @@ func (a *attempt) ended(ctx context.Context, l *loop) (*Report, error) {
 	if err := a.write(rep); err != nil {
 		return rep, fmt.Errorf("the run is saved, but its report is not written: %w", err)
 	}
-	if moves, _ := a.prog.Moves(); len(a.losses) == 0 && moves.Others == 0 { // else steps were of several plans
+	if moves, _ := a.prog.Moves(); len(a.losses) == 0 && moves.Others == 0 && a.restaged.count == 0 { // else steps were of several plans
 		a.session.KeepRun(ctx, a.predicted, l.clock.Steps(), l.clock.Percentile(50)/1e3)
 	}
 	return rep, nil

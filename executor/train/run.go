@@ -14,6 +14,7 @@ import (
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/answer"
 	"github.com/berth-ml/berth/executor/infer"
+	"github.com/berth-ml/berth/executor/ranks/crew"
 	"github.com/berth-ml/berth/executor/session"
 	"github.com/berth-ml/berth/internal/errs"
 	"github.com/berth-ml/berth/internal/stop"
@@ -59,6 +60,9 @@ func (r *Run) Close() error {
 // goroutine.
 func (r *Run) Gate() *executor.Gate { return r.first.Gate() }
 
+// Crew is the processes that train together; nil: this one trains alone. It may be called from any goroutine.
+func (r *Run) Crew() *crew.Crew { return r.first.Crew() }
+
 // Memory is that of the run's devices, with its data on the host: see [session.Session.Memory]. It may be called from any
 // goroutine.
 func (r *Run) Memory() residency.Memory {
@@ -74,6 +78,19 @@ func (r *Run) Session() *session.Session { return r.now.session }
 
 // prepare plans, and refuses a plan that the host has too little memory for.
 func (r *Run) prepare(ctx context.Context, s *session.Session) (planned, error) {
+	p, err := r.planFor(ctx, s)
+	if err != nil {
+		return p, err
+	}
+	messages, err := r.messageBytes(ctx, &p)
+	if err != nil {
+		return p, err
+	}
+	return p, s.CheckHostMemory(r.Data, messages)
+}
+
+// planFor plans steps, and how they are judged.
+func (r *Run) planFor(ctx context.Context, s *session.Session) (planned, error) {
 	p := planned{session: s}
 	err := r.plan(ctx, &p)
 	if err == nil {
@@ -86,11 +103,7 @@ func (r *Run) prepare(ctx context.Context, s *session.Session) (planned, error) 
 		return p, err
 	}
 	s.Judge.Cover(s.Tester)
-	messages, err := r.messageBytes(ctx, &p)
-	if err != nil {
-		return p, err
-	}
-	return p, s.CheckHostMemory(r.Data, messages)
+	return p, nil
 }
 
 // messageBytes is the host memory of messages between ranks: of training, and of the evaluation that takes more.

@@ -17,6 +17,7 @@ import (
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/device/fault"
+	"github.com/berth-ml/berth/executor/train"
 	"github.com/berth-ml/berth/internal/runtest"
 )
 
@@ -365,6 +366,23 @@ func TestShareOnTwoDevices(t *testing.T) {
 			if got.WeightsSHA256 != want.WeightsSHA256 {
 				t.Errorf("%v: other weights than alone", set)
 			}
+		}
+	}
+}
+
+// On devices that other runs use, too, stages keep their blocks: how long they take is not theirs alone.
+func TestBlocksStayOnSharedDevices(t *testing.T) {
+	c := runtest.Parsed(t, "digits")
+	for _, d := range []*berth.Devices{nil, runtest.OpenDevices(t, "cpu:2", 0)} {
+		r, err := train.Open(t.Context(), c, train.OpenOptions{Devices: d})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b := r.Session().Balance(); b.Stages != (d == nil) {
+			t.Errorf("on shared devices %v, blocks move: %v", d != nil, b.Stages)
+		}
+		if err := r.Close(); err != nil {
+			t.Error(err)
 		}
 	}
 }

@@ -70,7 +70,7 @@ func (c *stageSearch) useMeasured() {
 	}
 	var all []passTimes
 	for d := range c.o.Devices {
-		t := passTimes{}
+		t, slow := passTimes{}, c.o.Speeds.Slowness(d)
 		for _, pass := range passes {
 			estimate, sum := c.times[d][pass], make([]float64, len(c.blocks)+1)
 			for i, b := range c.blocks {
@@ -79,9 +79,9 @@ func (c *stageSearch) useMeasured() {
 					return
 				}
 				if !ok {
-					seconds = estimate[i+1] - estimate[i]
+					seconds = (estimate[i+1] - estimate[i]) / slow
 				}
-				sum[i+1] = sum[i] + seconds
+				sum[i+1] = sum[i] + seconds*slow
 			}
 			t[pass] = sum
 		}
@@ -118,12 +118,12 @@ func (c *stageSearch) useWork() {
 		works[schedule.Update][i] = speed.WorkOf(c.groups.Index.Stop, x.Nodes[graph.Update])
 	}
 	c.times = nil
-	for _, spec := range c.o.Devices {
+	for d, spec := range c.o.Devices {
 		t := passTimes{}
 		for _, pass := range passes {
 			t[pass] = make([]float64, n+1)
 			for i, w := range works[pass] {
-				t[pass][i+1] = t[pass][i] + w.Seconds(spec)
+				t[pass][i+1] = t[pass][i] + w.Seconds(spec)*c.o.Speeds.Slowness(d)
 			}
 		}
 		c.times = append(c.times, t)
@@ -228,7 +228,7 @@ func (c *stageSearch) device(d int) search.Device {
 func (c *stageSearch) alike(a, b int) bool {
 	x, y := c.o.Devices[a], c.o.Devices[b]
 	x.ID, x.Description = y.ID, y.Description
-	return x == y
+	return x == y && c.o.Speeds.Slowness(a) == c.o.Speeds.Slowness(b)
 }
 
 // barred counts the blocks before each that a device does not support; nil if there

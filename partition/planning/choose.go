@@ -30,6 +30,9 @@ type Picked struct {
 // Choose chooses the plan of a step's graph: the run's plan so far, the one that the config asks
 // for, or the one with the shortest predicted step.
 func (p *Planner) Choose(ctx context.Context, g *graph.Graph) (Choice, error) {
+	if p.Uneven != nil {
+		return p.evenly(ctx, g)
+	}
 	if c, err := p.before(ctx, g); c.Plan != nil || err != nil {
 		if err == nil {
 			err = p.timeChosen(ctx, c.Plan)
@@ -92,6 +95,22 @@ func (p *Planner) freely(ctx context.Context, g *graph.Graph, o partition.PlanOp
 		c.Picked = &Picked{best.Stages, best.Replicas, best.Schedule}
 	}
 	return c, nil
+}
+
+// evenly chooses other blocks for the stages that there are, where the times of devices have turned out to be others. Times
+// that were measured before do not count: those of other segments are not known.
+func (p *Planner) evenly(ctx context.Context, g *graph.Graph) (Choice, error) {
+	o, err := p.Options(ctx)
+	if err != nil {
+		return Choice{}, err
+	}
+	if o.Pin, err = p.pins(); err != nil {
+		return Choice{}, err
+	}
+	o.Count, o.Replicas, o.Schedule = len(p.Uneven.Plan.Stages), p.Uneven.Plan.Replicas(), p.Uneven.Plan.Schedule()
+	o.Order, o.Seconds, o.Slow = nil, nil, p.Uneven.Slow // the config's order of steps may have given way
+	plan, err := partition.New(g, o)
+	return Choice{Plan: plan}, err
 }
 
 // optionsOf are the options of plans of a graph, for a step of so many microbatches,

@@ -30,6 +30,13 @@ type Planner struct {
 	Elsewhere bool    // the config is of a run on other devices: see Elsewhere
 	Unlimited bool    // Specs have no limits: the plan's peaks are what percentages of memory are of
 	Picked    *Picked // by partition: auto, without limits; nil: it may choose any plan
+	Uneven    *Uneven // steps so far have shown that devices take other times; nil: they have not
+}
+
+// Uneven are devices that take other times than those by which a plan was made.
+type Uneven struct {
+	Plan *partition.Plan // of the steps so far
+	Slow []float64       // per device: see [partition.Plan.Slowed]
 }
 
 // Steps are the samples of the steps that plans are for.

@@ -222,7 +222,7 @@ type runTime struct {
 func newStepSimulation(speeds speed.Speeds, check *stop.Check) *stepSimulation {
 	n := len(speeds.Devices)
 	s := &stepSimulation{
-		speeds: speeds, check: check, like: alike(speeds.Devices), times: map[step.Run]runTime{}, first: map[step.Run][]float64{},
+		speeds: speeds, check: check, like: alike(speeds), times: map[step.Run]runTime{}, first: map[step.Run][]float64{},
 		free: make([]float64, n), link: make([]float64, n), busy: make([]float64, n), movers: make([]*mover, n),
 		cores: coresOf(speeds.Devices, speeds.Ranks, false),
 	}
@@ -233,15 +233,20 @@ func newStepSimulation(speeds speed.Speeds, check *stop.Check) *stepSimulation {
 	return s
 }
 
-// alike is, per device, the first one with the same description.
-func alike(devices []device.Spec) (list []int) {
-	first := map[device.Spec]int{}
-	for d, spec := range devices {
+// alike is, per device, the first one with the same description that is as slow.
+func alike(speeds speed.Speeds) (list []int) {
+	type described struct {
+		device.Spec
+		slowness float64
+	}
+	first := map[described]int{}
+	for d, spec := range speeds.Devices {
 		spec.ID = ""
-		if _, known := first[spec]; !known {
-			first[spec] = d
+		x := described{spec, speeds.Slowness(d)}
+		if _, known := first[x]; !known {
+			first[x] = d
 		}
-		list = append(list, first[spec])
+		list = append(list, first[x])
 	}
 	return list
 }

@@ -36,6 +36,7 @@ type Speeds struct {
 	Call    CallSeconds // of calls op by op
 	Copies  CopySeconds // of copies between devices
 	Host    HostSeconds // of copies between a device and the host
+	Slow    []float64   // per device, how many times as long as all these say its launches take; nil: none takes longer
 }
 
 // Link is the way from a rank to another one. A rank sends one message after the other, and so it receives.
@@ -56,6 +57,14 @@ func (o *Speeds) Rank(d int) int {
 		return 0
 	}
 	return o.Ranks[d]
+}
+
+// Slowness is how many times as long as planned a device's launches take.
+func (o *Speeds) Slowness(d int) float64 {
+	if o.Slow == nil {
+		return 1
+	}
+	return o.Slow[d]
 }
 
 // Overhead is the rough time from one launch to the next, in seconds.
@@ -109,6 +118,12 @@ func MovingSeconds(bytes int64, spec device.Spec) float64 {
 
 // RunSeconds is the time of a segment's graph on a device: as measured, or else from its work.
 func (o *Speeds) RunSeconds(check *stop.Check, g *graph.Graph, d int) (sum float64, measured bool) {
+	sum, measured = o.plannedSeconds(check, g, d)
+	return sum * o.Slowness(d), measured
+}
+
+// plannedSeconds is RunSeconds of a device that is not slow.
+func (o *Speeds) plannedSeconds(check *stop.Check, g *graph.Graph, d int) (sum float64, measured bool) {
 	if o.Run != nil {
 		sum, measured = o.Run(d, g)
 	}

@@ -67,6 +67,20 @@ type documented struct {
 			MS     []float64 `json:"ms_per_microbatch"`
 			Full   []int     `json:"full"`
 		} `json:"newest"`
+		Blocks []struct {
+			Step   int `json:"step"`
+			Stages []struct {
+				Device string   `json:"device"`
+				Blocks []string `json:"blocks"`
+			} `json:"stages"`
+			Back      bool      `json:"back"`
+			Slowness  []float64 `json:"slowness"`
+			BeforeMS  float64   `json:"before_ms"`
+			AfterMS   float64   `json:"after_ms"`
+			Variables int       `json:"variables"`
+			Bytes     int64     `json:"moved_bytes"`
+			Seconds   float64   `json:"seconds"`
+		} `json:"blocks"`
 	} `json:"balance"`
 	Devices []struct {
 		ID          string           `json:"id"`
