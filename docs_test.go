@@ -124,6 +124,13 @@ var (
 // TestTestsThatPagesName: tests and benchmarks that pages name, or tell readers
 // to run, exist.
 func TestTestsThatPagesName(t *testing.T) {
+	below := map[string][]string{}
+	in := func(folder string) []string {
+		if _, read := below[folder]; !read {
+			below[folder] = testsBelow(t, folder)
+		}
+		return below[folder]
+	}
 	for _, page := range pages(t) {
 		b, err := os.ReadFile(page)
 		if err != nil {
@@ -131,12 +138,12 @@ func TestTestsThatPagesName(t *testing.T) {
 		}
 		for _, m := range testCommand.FindAllSubmatch(b, -1) {
 			pattern := regexp.MustCompile(strings.Trim(string(m[3]), "'"))
-			if !slices.ContainsFunc(testsBelow(t, string(m[1])), pattern.MatchString) {
+			if !slices.ContainsFunc(in(string(m[1])), pattern.MatchString) {
 				t.Errorf("%s: %s: no test there is called so", page, m[0])
 			}
 		}
 		for _, m := range testName.FindAllSubmatch(b, -1) {
-			if !slices.Contains(testsBelow(t, "."), string(m[1])) {
+			if !slices.Contains(in("."), string(m[1])) {
 				t.Errorf("%s: there is no %s", page, m[1])
 			}
 		}

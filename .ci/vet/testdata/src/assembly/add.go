@@ -1,0 +1,3 @@
+package assembly
+
+func Add(a, b int) int

@@ -1,0 +1,1 @@
+// It adds nothing: that it is there is enough.
