@@ -1,3 +1,0 @@
-package assembly
-
-func Add(a, b int) int

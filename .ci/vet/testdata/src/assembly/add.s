@@ -1,1 +1,0 @@
-// It adds nothing: that it is there is enough.
