@@ -147,6 +147,9 @@ func wayOfW(s *convShape) convolver {
 		return d
 	}
 	if d := newConvDirectWGrad(s); d != nil {
+		if point := newConvPointWGrad(s, d); point != nil { // the same bits, which another way would not give
+			return point
+		}
 		return d
 	}
 	return newConvProductWGrad(s)

@@ -130,6 +130,14 @@
 // layouts; rows that fill 7 of 8 lanes take an eighth more. Images that do not fit the caches wait for memory: 4 bytes in and 4 out
 // for each pixel of y at stride 1, and as many again to fetch the lines that are written.
 //
+// # How are the weights' gradients of 1×1 windows summed?
+//
+// They have few pixels and many channels, so dw is larger than the images: with 7×7 pixels of 8 samples, and 2048 channels in
+// and 512 out, it has 4 MB, and the direct kernel wrote that once for each sample before it added them up.
+// GemmBlocks takes up the pixels of several samples in a tile of dw while the tile is in the first cache. A tile's sums are
+// kept apart for as long as the direct kernel would keep those of a sample, so both have the same bits.
+// That took 0.4 to 0.5 of the time at 7×7, and 0.5 to 0.9 at 14×14 and 28×28 (AVX2, one thread).
+//
 // # How do convolutions go through AMX?
 //
 // With enough channels, a convolution is a sum of products of bfloat16 parts, as a product is. An image is
