@@ -55,6 +55,8 @@ var dispatch = map[string][]dispatched{
 	"product": {
 		{name: "gemmVectors", asm: "Gemm", params: gemmParams, otherwise: "gemmGeneric",
 			doc: "computes at most mr rows of a product: C = A*B, and with add not 0, C += A*B. Strides are in elements; step is from one panel of B to the next."},
+		{name: "gemmBlocks", asm: "GemmBlocks", params: "c *float32, ldc int, a *float32, ars int, b *float32, step, rows, cols int, blocks *int, apart *float32", otherwise: "panic",
+			doc: "computes at most mr rows of a product whose steps are in blocks: see convPointWGrad."},
 		{name: "gemmPairs", asm: "GemmBF16", params: gemmParams, only: "AVX512", doc: "is gemmVectors for pairs of bfloat16: k counts pairs."},
 		{name: "singleRows", asm: "SingleRows", params: singleParams, shared: true, otherwise: "panic",
 			doc: fmt.Sprintf("multiplies %d rows of b with the row a: y[i] is the sum over t of a[t] * b[i*brs+t]. With add not 0, it is added to y[i]. k is at least 1.", singleRows)},

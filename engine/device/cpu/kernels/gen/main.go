@@ -23,6 +23,8 @@ var files = []struct {
 }{
 	{"gemm_avx512_amd64", func(c *build.Context) { emitGemm(c, avx512()) }},
 	{"gemm_avx2_amd64", func(c *build.Context) { emitGemm(c, avx2()) }},
+	{"gemm_blocks_avx512_amd64", func(c *build.Context) { emitGemmBlocks(c, avx512()) }},
+	{"gemm_blocks_avx2_amd64", func(c *build.Context) { emitGemmBlocks(c, avx2()) }},
 	{"gemm_bf16_amd64", emitBF16},
 	{"gemm_amx_amd64", emitGemmAMX},
 	{"single_amd64", emitSingle},

@@ -85,6 +85,9 @@ func wayOfY(s *convShape) convolver {
 	if d := wayOfPlanes(s.forward()); d != nil {
 		return d
 	}
+	if d := newConvPoint(s, false); d != nil {
+		return d
+	}
 	return newConvProduct(s.forward())
 }
 
@@ -116,7 +119,11 @@ func wayOfX(s *convShape) convolver {
 			}
 			return d
 		}
-		return newConvCol2im(s)
+		in := newConvCol2im(s)
+		if d := newConvPoint(s, true); d != nil && in.format == formatFloat {
+			return d
+		}
+		return in
 	}
 	if d := newConvDepthwise3(s, s.backward()); d != nil {
 		return d
@@ -125,6 +132,9 @@ func wayOfX(s *convShape) convolver {
 		return d
 	}
 	if d := wayOfPlanes(s.backward()); d != nil {
+		return d
+	}
+	if d := newConvPoint(s, true); d != nil {
 		return d
 	}
 	return newConvExchange(s)
@@ -147,6 +157,9 @@ func wayOfW(s *convShape) convolver {
 		return d
 	}
 	if d := newConvDirectWGrad(s); d != nil {
+		if point := newConvPointWGrad(s, d); point != nil { // the same bits, which another way would not give
+			return point
+		}
 		return d
 	}
 	return newConvProductWGrad(s)

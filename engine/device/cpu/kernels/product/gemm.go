@@ -18,7 +18,8 @@ type gemm struct {
 	isa    isa.ISA
 	format format
 	a, b   operand
-	im     *im2col // B is read through it, if not nil
+	im     *im2col    // B is read through it, if not nil
+	planes *planesOfB // B and C are images, if not nil
 	c      []float32
 	ldc    int             // elements of a row of C
 	k      int             // steps
@@ -57,7 +58,7 @@ func (g *gemm) packsA() bool {
 // packsB reports whether B goes through panels, for so many rows of A.
 func (g *gemm) packsB(rows int) bool {
 	s := g.sizes()
-	return s.packs || g.format != formatFloat || g.im != nil || g.b.cs != 1 ||
+	return s.packs || g.format != formatFloat || g.im != nil || g.planes != nil || g.b.cs != 1 ||
 		(rows >= packRows || g.b.rs >= page && rows*g.b.rs >= packFar) && g.b.rs*g.k >= s.reach
 }
 

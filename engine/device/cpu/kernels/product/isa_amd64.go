@@ -20,6 +20,19 @@ func gemmVectors(set isa.ISA, c *float32, ldc int, a *float32, ars, acs int, b *
 	}
 }
 
+// gemmBlocks computes at most mr rows of a product whose steps are in blocks: see
+// convPointWGrad. It needs vectors.
+func gemmBlocks(set isa.ISA, c *float32, ldc int, a *float32, ars int, b *float32, step, rows, cols int, blocks *int, apart *float32) {
+	switch set {
+	case isa.AMX, isa.AVX512:
+		asm.GemmBlocks512(c, ldc, a, ars, b, step, rows, cols, blocks, apart)
+	case isa.AVX2:
+		asm.GemmBlocks2(c, ldc, a, ars, b, step, rows, cols, blocks, apart)
+	default:
+		panic("BUG: gemmBlocks needs vectors")
+	}
+}
+
 // gemmPairs is gemmVectors for pairs of bfloat16: k counts pairs. It needs AVX512.
 func gemmPairs(c *float32, ldc int, a *float32, ars, acs int, b *float32, brs, step, rows, cols, k, add int) {
 	asm.GemmBF16(c, ldc, a, ars, acs, b, brs, step, rows, cols, k, add)

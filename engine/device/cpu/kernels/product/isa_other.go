@@ -14,6 +14,12 @@ func gemmVectors(set isa.ISA, c *float32, ldc int, a *float32, ars, acs int, b *
 	gemmGeneric(c, ldc, a, ars, acs, b, brs, step, rows, cols, k, add)
 }
 
+// gemmBlocks computes at most mr rows of a product whose steps are in blocks: see
+// convPointWGrad. It needs vectors.
+func gemmBlocks(set isa.ISA, c *float32, ldc int, a *float32, ars int, b *float32, step, rows, cols int, blocks *int, apart *float32) {
+	panic("BUG: gemmBlocks needs vectors")
+}
+
 // gemmPairs is gemmVectors for pairs of bfloat16: k counts pairs. It needs AVX512.
 func gemmPairs(c *float32, ldc int, a *float32, ars, acs int, b *float32, brs, step, rows, cols, k, add int) {
 	panic("BUG: gemmPairs needs AVX512")

@@ -35,6 +35,9 @@ func (g *gemm) doIn(ws *workspace, i0, i1, j0, j1 int) {
 		}
 		return
 	}
+	if g.planes != nil {
+		g.roomForPlanes(ws, i1-i0, j1-j0)
+	}
 	depth := g.depth()
 	for k0 := 0; k0 < g.k; k0 += depth {
 		g.block(ws, i0, i1, j0, j1, k0, min(depth, g.k-k0), g.add || k0 > 0)
@@ -44,7 +47,9 @@ func (g *gemm) doIn(ws *workspace, i0, i1, j0, j1 int) {
 // block adds the contributions of steps k0..k0+kn.
 func (g *gemm) block(ws *workspace, i0, i1, j0, j1, k0, kn int, add bool) {
 	g.a.check(i1, k0+kn)
-	_ = g.c[(i1-1)*g.ldc+j1-1]
+	if g.planes == nil {
+		_ = g.c[(i1-1)*g.ldc+j1-1]
+	}
 	most := g.sizes().cols
 	for j := j0; j < j1; j += most {
 		end := min(j+most, j1)
@@ -97,12 +102,20 @@ func (g *gemm) sweep(ws *workspace, b panels, i0, i1, j0, j1, k0 int, add bool) 
 		if recompute {
 			g.saveC(ws, i, end, j0, j1)
 		}
-		g.multiply(ws, &g.c[i*g.ldc+j0], a, ars, acs, b, end-i, j1-j0, adds)
+		if g.planes != nil {
+			g.multiplyPlanes(ws, a, ars, acs, b, i0, i, end, i1, j0, j1, adds, k0+b.k == g.k)
+		} else {
+			g.multiply(ws, &g.c[i*g.ldc+j0], a, ars, acs, b, end-i, j1-j0, adds)
+		}
 		if recompute {
 			g.recompute(ws, i, end, j0, j1, k0, b.k, add)
 		}
 		if last && (end == i1 || (end-done)*(j1-j0) >= epilogueElems) {
-			(*g.then).After(g.row+done, g.row+end, j0, j1)
+			if g.planes != nil {
+				g.afterPlanes(done, end, j0, j1)
+			} else {
+				(*g.then).After(g.row+done, g.row+end, j0, j1)
+			}
 			done = end
 		}
 	}
