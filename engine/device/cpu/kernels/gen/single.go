@@ -28,7 +28,7 @@ const (
 func emitSingle(c *build.Context) {
 	emitSingleRows(c)
 	emitSingleColumns(c)
-	emitSingleInt8(c)
+	emitSingleStored(c)
 }
 
 // single declares an inner kernel, and returns its operands.

@@ -7,7 +7,7 @@ import (
 )
 
 // stored is a B that is stored in bfloat16 or int8: see [shape.DType.Stored]. A product of few rows waits for B
-// to come from memory, and this one comes in half or a quarter of the bytes. With one row of A and vectors, int8 is widened in
+// to come from memory, and this one comes in half or a quarter of the bytes. With one row of A and vectors, it is widened in
 // registers. Otherwise pieces of B are widened in a cache, and multiplied as float32 is. The sums are those with the
 // whole matrix in float32, in the same order: they have the same bits.
 type stored struct {
@@ -75,31 +75,41 @@ func (s *stored) columns(ws *workspace, g gemm, i0, i1, j, end, k0 int) {
 	}
 }
 
-// single computes as many columns as it can, from j on, of one row of int8 over the steps of g, which begin at step k of all. It
+// single computes as many columns as it can, from j on, of one row over the steps of g, which begin at step k of all. It
 // returns the first column that is left.
 func (s *stored) single(g *gemm, j, end, k int) int {
-	const block = shape.BlockElems
-	if s.dtype != shape.Int8Block || g.format != formatFloat || g.sizes().packs || g.a.cs != 1 {
+	if g.format != formatFloat || g.sizes().packs || g.a.cs != 1 {
 		return j
 	}
-	add := 0
+	add, unit, rows, columns := 0, shape.BlockElems, singleInt8Rows, singleInt8Columns
+	if s.dtype == shape.BFloat16 {
+		unit, rows, columns = depthStep, singleBF16Rows, singleBF16Columns
+	}
 	if g.add {
 		add = 1
 	}
 	g.a.check(1, g.k)
 	switch {
-	case s.turned && k%block == 0 && g.k%block == 0:
-		_ = s.data[(end-1)*s.pitch+(k+g.k)/block*shape.BlockBytes-1]
+	case s.turned && k%unit == 0 && g.k%unit == 0:
+		_ = s.data[(end-1)*s.pitch+s.offset(k+g.k)-1]
 		for ; j+rowsAtOnce <= end; j += rowsAtOnce {
-			singleInt8Rows(g.isa, &g.c[j:][:rowsAtOnce][0], &s.data[j*s.pitch+k/block*shape.BlockBytes], s.pitch, &g.a.data[0], g.k, add)
+			rows(g.isa, &g.c[j:][:rowsAtOnce][0], &s.data[j*s.pitch+s.offset(k)], s.pitch, &g.a.data[0], g.k, add)
 		}
-	case !s.turned && j%block == 0:
-		_ = s.data[(k+g.k-1)*s.pitch+s.pitch-1]
+	case !s.turned && j%unit == 0:
+		_ = s.data[(k+g.k)*s.pitch-1]
 		for ; j+columnsAtOnce <= end; j += columnsAtOnce {
-			singleInt8Columns(g.isa, &g.c[j:][:columnsAtOnce][0], &s.data[k*s.pitch+j/block*shape.BlockBytes], s.pitch, &g.a.data[0], g.k, add)
+			columns(g.isa, &g.c[j:][:columnsAtOnce][0], &s.data[k*s.pitch+s.offset(j)], s.pitch, &g.a.data[0], g.k, add)
 		}
 	}
 	return j
+}
+
+// offset is the bytes of a row before element i, the first of a block.
+func (s *stored) offset(i int) int {
+	if s.dtype == shape.BFloat16 {
+		return 2 * i
+	}
+	return i / shape.BlockElems * shape.BlockBytes
 }
 
 // cells are the measures by which a grid is cut: the columns of its cells begin at a block.
@@ -153,5 +163,5 @@ func (s *stored) widen(y []float32, row, from int) {
 		s.vec.Widen(y, shape.View[uint16](x)[from:][:len(y)])
 		return
 	}
-	s.vec.WidenInt8(y, x[from/shape.BlockElems*shape.BlockBytes:])
+	s.vec.WidenInt8(y, x[s.offset(from):])
 }
