@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/configs/specs"
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/models"
@@ -32,6 +35,7 @@ type Generation struct {
 	About      string `json:"about"`
 	Parameters int64  `json:"parameters"`
 	Precision  string `json:"precision"` // float32 or bf16
+	Weights    string `json:"weights"`   // as they lie in memory: float32, bf16 or int8
 	Context    int    `json:"context"`   // tokens that the model sees at once
 	Prompt     int    `json:"prompt_tokens"`
 	Tokens     int    `json:"tokens"` // that were decoded, in all turns
@@ -63,7 +67,7 @@ type Generation struct {
 const decoded = 64
 
 // Generate measures how fast a workload generates text, for at least o.Seconds. Of the
-// options it takes Seconds, Threads, Devices, Stages, Precision and Timeout.
+// options it takes Seconds, Threads, Devices, Stages, Precision, Weights and Timeout.
 func Generate(ctx context.Context, w Workload, o RunOptions) (res Generation, err error) {
 	if o, err = o.checked(); err != nil {
 		return res, err
@@ -80,6 +84,9 @@ func Generate(ctx context.Context, w Workload, o RunOptions) (res Generation, er
 	debug.FreeOSMemory() // of an earlier workload
 	resetPeakResident()
 	s := &generating{w: w, spec: w.spec(o.Precision == bf16Name)}
+	if err := specs.Stored(&s.spec, &configs.Config{}, o.Weights); err != nil {
+		return res, fmt.Errorf("%w: --weights %s: give float32, bf16 or int8", ErrOptions, o.Weights)
+	}
 	defer func() { err = errors.Join(err, s.close()) }()
 	if err := s.open(ctx, o); err != nil {
 		return res, fmt.Errorf("workload %s: %w", w.Name, err)
@@ -200,7 +207,7 @@ func (s *generating) result(o RunOptions) (Generation, error) {
 	slices.Sort(s.prefill)
 	slices.Sort(s.decode)
 	r := Generation{
-		Name: s.w.Name, About: s.w.About, Parameters: s.w.Parameters, Precision: o.Precision,
+		Name: s.w.Name, About: s.w.About, Parameters: s.w.Parameters, Precision: o.Precision, Weights: cmp.Or(o.Weights, float32Name),
 		Context: s.size.Context, Prompt: len(s.prompt), Tokens: len(s.decode), Stages: len(s.on.Plan.Stages),
 		PrefillMS: newStepMS(s.prefill).Median, DecodeMS: newStepMS(s.decode),
 		DecodeAllocs: float64(s.allocs) / float64(len(s.decode)), DecodeBytes: bytesRead(one, len(s.prompt)+s.perTurn()/2),

@@ -60,6 +60,7 @@ type RunOptions struct {
 	// save memory: none, cheap or block; empty means none.
 	Recompute partition.Recompute
 	Precision string // float32 or bf16, as in a config; empty means float32
+	Weights   string // of Generate: how weights lie in memory, float32, bf16 or int8; empty means float32
 	// Ranks are the processes that train together, each with these devices; nil: this
 	// process is alone. Replicas are then 0 for as many as there are ranks, or devices for
 	// the stages of each, and Shard empty for the optimizer, if a tree sums the

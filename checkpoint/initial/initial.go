@@ -28,6 +28,9 @@ type Contents func(v *graph.Value, dst []byte) error
 // may have the parameters alone: the optimizer's state then begins by rule, and averages with the parameters.
 // Parameters that are not finite are refused with safetensors.ErrFinite.
 //
+// Parameters that the graph stores in bfloat16 or int8 are float32 in the checkpoint, and are
+// rounded as models.Narrowed says.
+//
 // base has the weights that an adapter was trained beside, which are in no checkpoint; nil for
 // models without.
 func FromSnapshot(s *checkpoint.Snapshot, base Contents) Contents {
@@ -38,6 +41,9 @@ func FromSnapshot(s *checkpoint.Snapshot, base Contents) Contents {
 		}
 		if text := misfit(s, v); text != "" {
 			return fmt.Errorf("%w: %s", ErrChanged, text)
+		}
+		if v.Meta.DType.Stored() {
+			return fromSnapshotNarrowed(s, v, dst)
 		}
 		have, ok := s.Tensor(whole.Name)
 		switch {
@@ -58,6 +64,28 @@ func FromSnapshot(s *checkpoint.Snapshot, base Contents) Contents {
 	}
 }
 
+// fromSnapshotNarrowed is FromSnapshot for a variable that the graph stores in bfloat16 or int8.
+func fromSnapshotNarrowed(s *checkpoint.Snapshot, v *graph.Value, dst []byte) error {
+	name := v.Name
+	if _, ok := s.Tensor(name); !ok {
+		name = v.Averaged() // misfit has found that
+	}
+	return narrowed(v, name, dst, func(piece []float32, at int) error {
+		if err := s.Read(name, int64(at)*4, shape.Bytes(piece)); err != nil {
+			return err
+		}
+		return finiteFrom(s, name, piece, at)
+	})
+}
+
+// inFloats is m as checkpoints have it: they keep what is stored in bfloat16 or int8 as float32.
+func inFloats(m shape.Meta) shape.Meta {
+	if m.DType.Stored() {
+		m.DType = shape.Float32
+	}
+	return m
+}
+
 // Misfit says which variable FromSnapshot would refuse, without reading; "" if there is none.
 func Misfit(s *checkpoint.Snapshot, vars []*graph.Value) string {
 	for _, v := range vars {
@@ -71,16 +99,17 @@ func Misfit(s *checkpoint.Snapshot, vars []*graph.Value) string {
 // misfit says why a checkpoint has no contents for a variable; "" where it has.
 func misfit(s *checkpoint.Snapshot, v *graph.Value) string {
 	whole := v.Whole()
+	meta := inFloats(whole.Meta)
 	have, ok := s.Tensor(whole.Name)
 	switch {
-	case v.Tagged(graph.BaseTag), ok && have.Meta.Equal(whole.Meta), v.Role == graph.Metric, !ok && s.Manifest.Step == 0 && begins(v):
+	case v.Tagged(graph.BaseTag), ok && have.Meta.Equal(meta), v.Role == graph.Metric, !ok && s.Manifest.Step == 0 && begins(v):
 		return ""
 	case !ok && s.Manifest.Step == 0 && v.Averaged() != "":
-		if of, ok := s.Tensor(v.Averaged()); ok && of.Meta.Equal(whole.Meta) {
+		if of, ok := s.Tensor(v.Averaged()); ok && of.Meta.Equal(meta) {
 			return ""
 		}
 	case ok:
-		return fmt.Sprintf("in checkpoint %d, %s is %v, but in the model it is %v", s.Manifest.ID, whole.Name, have.Meta, whole.Meta)
+		return fmt.Sprintf("in checkpoint %d, %s is %v, but in the model it is %v", s.Manifest.ID, whole.Name, have.Meta, meta)
 	}
 	return fmt.Sprintf("checkpoint %d has no tensor %s, which the model needs", s.Manifest.ID, whole.Name)
 }
@@ -90,12 +119,17 @@ func finite(s *checkpoint.Snapshot, v *graph.Value, b []byte) error {
 	if v.Role != graph.Parameter || v.Meta.DType != shape.Float32 {
 		return nil
 	}
-	err := safetensors.Finite(shape.View[float32](b))
+	return finiteFrom(s, v.Whole().Name, shape.View[float32](b), int(v.Offset()/4))
+}
+
+// finiteFrom is finite for the numbers of a tensor from one on.
+func finiteFrom(s *checkpoint.Snapshot, name string, x []float32, at int) error {
+	err := safetensors.Finite(x)
 	if err == nil {
 		return nil
 	}
 	m := &s.Manifest
-	return fmt.Errorf("checkpoint %d of step %d: tensor %s: %w", m.ID, m.Step, v.Whole().Name, safetensors.Later(err, int(v.Offset()/4)))
+	return fmt.Errorf("checkpoint %d of step %d: tensor %s: %w", m.ID, m.Step, name, safetensors.Later(err, at))
 }
 
 // begins reports whether a variable that no step has changed has the same contents
@@ -320,24 +354,27 @@ func (x *Values) Read(v *graph.Value, dst []byte) error {
 	}
 	name, from := x.inFile[name], int(v.Offset())/v.Meta.DType.Size()
 	if v.Meta.DType.Stored() {
-		return readError(narrowed(name, v.Meta, dst, func(piece []float32, at int) error {
+		return readError(narrowed(v, name, dst, func(piece []float32, at int) error {
 			return x.file.ReadWeights(name, from+at, piece)
 		}))
 	}
 	return readError(x.file.ReadWeights(name, from, shape.View[float32](dst)))
 }
 
-// narrowed is models.Narrowed for a tensor's numbers.
-func narrowed(tensor string, m shape.Meta, dst []byte, read func(piece []float32, at int) error) error {
+// narrowed is models.Narrowed for the numbers of a variable, which a tensor has.
+func narrowed(v *graph.Value, tensor string, dst []byte, read func(piece []float32, at int) error) error {
 	var failed error
-	err := models.Narrowed(m, dst, func(piece []float32, at int) error {
+	err := models.Narrowed(v.Meta, dst, func(piece []float32, at int) error {
 		failed = read(piece, at)
 		return failed
 	})
-	if err != nil && failed == nil {
+	switch {
+	case err == nil || failed != nil:
+		return err
+	case v.Tagged(graph.BaseTag):
 		return fmt.Errorf("tensor %s: %w: set adapt.base to float32", tensor, err)
 	}
-	return err
+	return fmt.Errorf("tensor %s: %w: use the weights as float32", tensor, err)
 }
 
 // readAgain fills dst with bytes of a parameter in a compressed file, which Stream passes only

@@ -84,7 +84,7 @@ func (s *Stream) Read(dst []byte) error {
 		if err := s.file.ReadWeights(all); err != nil {
 			return readError(err)
 		}
-		return readError(narrowed(s.at.Name, s.at.Meta, dst, func(piece []float32, at int) error {
+		return readError(narrowed(s.at, s.at.Name, dst, func(piece []float32, at int) error {
 			copy(piece, all[at:])
 			return nil
 		}))

@@ -2,6 +2,7 @@ package specs
 
 import (
 	"cmp"
+	"fmt"
 	"strconv"
 
 	"github.com/berth-ml/berth/configs"
@@ -13,6 +14,7 @@ import (
 	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/optim"
 	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/internal/errs"
 )
 
 // datasetSpec describes the config's data, which must fit in the memory that is
@@ -93,6 +95,22 @@ func Model(c *configs.Config, info *datasets.Info, given models.Layer) models.Sp
 		Classes: info.Classes, Tokens: info.Tokens, Lengths: info.Buckets != nil, Masked: info.Chats, Packed: info.Chats, Soft: c.Data.Mixes(), ClassWeights: lossWeights(c, info),
 		LoRA: lora(c), Frozen: frozen[c.Adapt.Base],
 	}
+}
+
+// Stored has the weights of a model that does not train lie in memory as a word of adapt.base says; "" leaves
+// them as they are. An adapter's base keeps the storage beside which it was trained.
+func Stored(s *models.Spec, c *configs.Config, as string) error {
+	switch dtype, ok := frozen[as]; {
+	case as == "" || c.Adapts() && as == c.Adapt.Base:
+	case !ok && as != "float32":
+		return fmt.Errorf("%w: weights as %s: give float32, bf16 or int8", errs.ErrOptions, as)
+	case c.Adapts():
+		return fmt.Errorf("%w: weights as %s: the adapter was trained beside a base that is stored as %s (adapt.base): leave them so, or export the run, which merges the two, and import the file",
+			errs.ErrOptions, as, c.Adapt.Base)
+	default:
+		s.Frozen = dtype
+	}
+	return nil
 }
 
 // frozen are the types that adapt.base stores matrices in. A config without an adapter has none.

@@ -84,8 +84,12 @@ func Predict(s Spec, z Size) (*graph.Graph, error) {
 }
 
 // Fingerprint identifies the forward pass and loss of one sample in training. Two models
-// with equal fingerprints have the same ops, connections and shapes. Names do not count.
+// with equal fingerprints have the same ops, connections and shapes. Names do not count, nor how
+// weights are stored where all of them train.
 func (s Spec) Fingerprint() (string, error) {
+	if s.LoRA == nil {
+		s.Frozen = 0
+	}
 	c := newContext("model", s, 1, 1)
 	c.training, c.batch = true, 1
 	c.step = c.b.Var(StepName, shape.I32(), graph.Counter, graph.Init{})

@@ -14,7 +14,8 @@ var matmulOps = []graph.Op{MatMul{}}
 // MatMul is c [...,M,N] = a [...,M,K] b [...,K,N]. With TransA the last two
 // dimensions of a are exchanged, with TransB those of b. Leading dimensions are a
 // batch of products and must be equal. Without TransA, b may have just two
-// dimensions: a's leading dimensions are then more rows of one product. With
+// dimensions: a's leading dimensions are then more rows of one product. Such a b
+// may be stored in bf16 or i8b: it has the same numbers as f32, and no gradient. With
 // BF16 each element of a and b is rounded to bfloat16 first ([RoundBF16]);
 // products and sums are in float32 all the same.
 type MatMul struct{ TransA, TransB, BF16 bool }
@@ -38,7 +39,14 @@ func (o MatMul) Dims(a, b shape.Shape) (m, n, k int) {
 
 // Infer checks the dimension that is summed over, and the leading ones.
 func (o MatMul) Infer(in []shape.Meta) ([]shape.Meta, error) {
-	if err := floats(in, 2); err != nil {
+	if err := arity(in, 2); err != nil {
+		return nil, err
+	}
+	checked := in
+	if in[1].DType.Stored() && in[1].Shape.Rank() == 2 && !o.TransA {
+		checked = in[:1]
+	}
+	if err := floats(checked, len(checked)); err != nil {
 		return nil, err
 	}
 	a, b := in[0].Shape, in[1].Shape
@@ -63,11 +71,14 @@ func (o MatMul) Infer(in []shape.Meta) ([]shape.Meta, error) {
 	return one(f32(append(a[:a.Rank()-2].Clone(), m, n))), nil
 }
 
-// Grad is two products, rounded as this one. If a has more dimensions than the
+// Grad is two products, rounded as this one, or one where b is stored. If a has more dimensions than the
 // weight b, its rows are flattened, so that b's gradient is one product. A weight that is
 // stored in bfloat16 or int8 is widened again.
 func (o MatMul) Grad(b *graph.Builder, n *graph.Node, dy []*graph.Value) []*graph.Value {
 	x, w, d := n.In[0], n.In[1], dy[0]
+	if w.Meta.DType.Stored() {
+		return []*graph.Value{o.as(b, d, w, false, !o.TransB), nil}
+	}
 	if x.Meta.Shape.Rank() > w.Meta.Shape.Rank() {
 		dx := o.as(b, d, again(b, w), false, !o.TransB)
 		x = ReshapeTo(b, x, flatRows(x.Meta.Shape)...)

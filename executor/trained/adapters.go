@@ -193,6 +193,9 @@ func (a *adapted) open(ctx context.Context, o OpenOptions) (err error) {
 	if err := a.fits(); err != nil {
 		return err
 	}
+	if err := specs.Stored(&a.spec, a.Config, o.Stored); err != nil {
+		return err
+	}
 	g, err := models.Predict(a.spec, models.Size{Microbatch: 1, Stop: stop.Of(ctx)})
 	if err != nil {
 		return err

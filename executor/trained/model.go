@@ -72,6 +72,11 @@ type OpenOptions struct {
 	// With are columns of a table, by name or number, whose texts each answer of Predict has beside
 	// it, such as an identifier: Prediction.Row.
 	With []string
+	// Stored is how the matrices of dense layers and projections and the tables of tokens lie in memory: "float32", or
+	// as adapt.base says, "bf16" or "int8" in half or 27% of the bytes, rounded once as they are loaded. All else is
+	// float32. "": as the run has them. A model without such weights is refused with errs.ErrOptions, and so is a run with
+	// an adapter whose adapt.base is another.
+	Stored string
 	// Faults make operations of the devices go wrong, for tests and drills; they count
 	// operations from the first Eval or Predict on. On shared Devices they are errs.ErrOptions:
 	// give them to OpenDevices.
@@ -127,6 +132,9 @@ func (t *Model) open(ctx context.Context, shared *session.Share, o OpenOptions) 
 		if err != nil {
 			return err
 		}
+	}
+	if err := specs.Stored(&spec, t.config, o.Stored); err != nil {
+		return err
 	}
 	return t.openOn(ctx, info, spec, shared, o)
 }
@@ -228,6 +236,9 @@ func (t *Model) planned(ctx context.Context, s *session.Session) error {
 	g, err := t.graph(ctx, s)
 	if err != nil {
 		return err
+	}
+	if s.Spec.Frozen.Stored() && !slices.ContainsFunc(g.Vars, func(v *graph.Value) bool { return v.Meta.DType.Stored() }) {
+		return fmt.Errorf("%w: no weights of this model can be stored in bf16 or int8: those of dense layers, projections and embeddings can, and it has none; use them as float32", errs.ErrOptions)
 	}
 	s.Plan, s.Groups, err = s.Planner.Answers(ctx, g)
 	return err

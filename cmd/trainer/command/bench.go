@@ -39,9 +39,10 @@ func benchCommand(stop *signals.Stop) *cobra.Command {
 	var serving servingFlags
 	serving.add(c)
 	generates := c.Flags().Bool("generate", false, "measure how fast workloads of text generate tokens")
+	c.Flags().StringVar(&o.Weights, "weights", "", "with --generate: have the weights in memory as `TYPE`: float32, bf16 or int8")
 	linked := c.Flags().Bool("link", false, "measure how fast processes of mpirun or srun send to each other")
 	asJSON := c.Flags().Bool("json", false, "print JSON")
-	cli.Rare(c, "link", "schedule", "reduction", "replicas", "shard", "recompute", "watch")
+	cli.Rare(c, "link", "schedule", "reduction", "replicas", "shard", "recompute", "watch", "weights")
 	c.ValidArgsFunction = completedWorkloads
 	c.RunE = func(c *cobra.Command, args []string) error {
 		failed := cmp.Or(checkBench(c, o), serving.check(c), scaling.check(c, args))
@@ -52,6 +53,9 @@ func benchCommand(stop *signals.Stop) *cobra.Command {
 		return all.together(c, func() error {
 			if err := all.checkBench(c, failed); err != nil {
 				return err
+			}
+			if o.Weights != "" && !*generates {
+				return cli.Usagef("--weights has a meaning only with --generate; give --generate too, or leave --weights out")
 			}
 			if *generates {
 				return benchGenerate(c, args, o, *asJSON)

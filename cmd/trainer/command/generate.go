@@ -37,7 +37,7 @@ func generateCommand() *cobra.Command {
 		Args: cli.Args(1),
 	}
 	cf, wf, ff, gf := runs.AddConfigFlags(c), runs.AddWeightFlags(c), addFaults(c), addGenerateFlags(c)
-	cli.Rare(c, "context", "device-memory", "init", "repetition-penalty")
+	cli.Rare(c, "context", "device-memory", "init", "repetition-penalty", "top-p")
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
 		list, err := gf.options(c)
 		if err != nil {

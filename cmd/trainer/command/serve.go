@@ -92,7 +92,7 @@ func addServeFlags(c *cobra.Command) *serveFlags {
 	c.Flags().IntVar(&f.limits.Share, "client-share", 50, "let one client address take `PERCENT` of each limit; 100 behind a proxy")
 	c.Flags().StringArrayVar(&f.hosts, "allow-host", nil, "answer requests for the host `NAME`, too; can be repeated")
 	c.Flags().StringVar(&f.token, "reload-token", "", "let other machines ask for POST /reload with the token in `FILE`")
-	cli.Rare(c, "client-share", "drain", "max-body", "max-requests", "max-samples", "max-tokens", "reload-token", "device-memory")
+	cli.Rare(c, "allow-host", "client-share", "drain", "max-body", "max-requests", "max-samples", "max-tokens", "reload-token", "device-memory")
 	return f
 }
 
@@ -209,7 +209,7 @@ func (f *serveFlags) options(c *cobra.Command, flags *trainedFlags, dir string) 
 	if err != nil {
 		return o, err
 	}
-	o.Hosts = f.hosts
+	o.Hosts, o.Stored = f.hosts, flags.weights.Stored()
 	if net.ParseIP(host) == nil && host != "" && host != "localhost" { // those are known
 		o.Hosts = append(o.Hosts, host)
 	}

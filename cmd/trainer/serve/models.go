@@ -130,7 +130,7 @@ func (x *models) keeping(ctx context.Context, c choice, m *model, kept []int) (c
 
 // load copies weights to the devices, but for some.
 func (x *models) load(ctx context.Context, w choice, without ...device.ID) (*model, error) {
-	o := berth.TrainedOptions{Devices: x.devices}
+	o := berth.TrainedOptions{Devices: x.devices, Stored: x.opt.Stored}
 	if without != nil {
 		o.Use = x.rest(without)
 	}

@@ -13,6 +13,7 @@ import (
 type OpenOptions struct {
 	Config  *configs.Config // of the run
 	Weights berth.Weights   // which weights to answer with
+	Stored  string          // how they lie in memory: see [berth.TrainedOptions]
 
 	// Adapters are runs with an adapter of one base, in place of Config and Weights: a request names one of them, or
 	// none and gets the base's answer. The devices are those of the first one's config.

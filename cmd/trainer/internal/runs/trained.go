@@ -2,6 +2,7 @@ package runs
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -18,6 +19,7 @@ type WeightFlags struct {
 	last  bool
 	which *Which
 	init  string
+	as    string // how the weights lie in memory; "": as the run has them
 
 	newest bool   // the newest is the default, not the best
 	said   uint64 // ID of the checkpoint that was named as used
@@ -27,6 +29,7 @@ type WeightFlags struct {
 func AddWeightFlags(c *cobra.Command) *WeightFlags {
 	f := AddChoiceFlags(c)
 	c.Flags().StringVar(&f.init, "init", "", "use the weights of a safetensors `FILE[:PREFIX]`, not of a checkpoint")
+	c.Flags().StringVar(&f.as, "weights", "", "have the weights in memory as `TYPE`: float32, bf16 (half the bytes) or int8 (a quarter)")
 	return f
 }
 
@@ -82,6 +85,9 @@ func (f *WeightFlags) Pick(c *cobra.Command, db *checkpoint.DB) (s *checkpoint.S
 	return s, id != 0, err
 }
 
+// Stored is how the weights are to lie in memory: see [berth.TrainedOptions].
+func (f *WeightFlags) Stored() string { return f.as }
+
 // Given reports whether the flags choose a checkpoint or a file.
 func (f *WeightFlags) Given() bool { return f.best || f.last || f.which.Given() || f.init != "" }
 
@@ -96,6 +102,8 @@ func (f *WeightFlags) check() error {
 		return cli.Usagef("--best and --last exclude each other; give one")
 	case f.init != "" && (f.best || f.last || given):
 		return cli.Usagef("--init takes the place of a checkpoint; leave out --best, --last and --checkpoint")
+	case !slices.Contains([]string{"", "float32", "bf16", "int8"}, f.as):
+		return cli.Usagef("--weights %s: give float32, bf16 or int8", f.as)
 	}
 	return nil
 }
@@ -114,6 +122,7 @@ func OpenTrained(c *cobra.Command, cf *ConfigFlags, wf *WeightFlags, dir string,
 	if err != nil {
 		return nil, err
 	}
+	o.Stored = wf.as
 	done := phase.Wait(c.Context(), c.ErrOrStderr(), "planning")
 	t, err := berth.OpenTrained(c.Context(), cfg, w, o)
 	done()

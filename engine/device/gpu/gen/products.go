@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/engine/shape"
 )
 
 var products = map[string]template{"matmul": of(matmul)}
@@ -111,10 +112,6 @@ func (w *writer) product(p product) {
 
 // matmul is one product for each batch.
 func matmul(w *writer, o ops.MatMul) {
-	round := ""
-	if o.BF16 {
-		round = "bf16_f"
-	}
 	a, b := w.node.In[0].Meta.Shape, w.node.In[1].Meta.Shape
 	m, n, k := o.Dims(a, b)
 	batches := a[:a.Rank()-2].Elems()
@@ -124,15 +121,36 @@ func matmul(w *writer, o ops.MatMul) {
 	}
 	params, store := w.result()
 	p := product{batches: batches, m: m, n: n, k: k,
-		params: append(params, in(0, "A"), in(1, "B"), number("bBatch", bBatch)),
-		rowOfA: "A += p * M * K + i * K;", a: round + "(A[k])",
-		colOfB: "B += p * bBatch + j;", b: round + "(B[k * N])",
+		rowOfA: "A += p * M * K + i * K;", a: "A[k]",
 		store: store("p * M * N + i * N + j", "v")}
 	if o.TransA {
-		p.rowOfA, p.a = "A += p * M * K + i;", round+"(A[k * M])"
+		p.rowOfA, p.a = "A += p * M * K + i;", "A[k * M]"
 	}
-	if o.TransB {
-		p.colOfB, p.b = "B += p * bBatch + j * K;", round+"(B[k])"
+	p.params = append(params, in(0, "A"), number("bBatch", bBatch))
+	w.factorB(&p, o)
+	if o.BF16 {
+		p.a, p.b = "bf16_f("+p.a+")", "bf16_f("+p.b+")"
 	}
 	w.product(p)
+}
+
+// factorB has p read B, which may be stored in bfloat16 or int8.
+func (w *writer) factorB(p *product, o ops.MatMul) {
+	x := in(1, "B")
+	p.colOfB, p.b = "B += p * bBatch + j;", "B[k * N]"
+	if o.TransB {
+		p.colOfB, p.b = "B += p * bBatch + j * K;", "B[k]"
+	}
+	switch b := w.node.In[1].Meta; b.DType {
+	case shape.BFloat16:
+		x, p.b = inHalves(1, "B"), "AS_FLOAT((i32)((u32)"+p.b+" << 16))"
+	case shape.Int8Block:
+		_, width := b.Rows()
+		x, p.colOfB, p.b = inBytes(1, "B"), "", "int8_f(B + k * pitch, j)"
+		if o.TransB {
+			p.b = "int8_f(B + j * pitch, k)"
+		}
+		p.params = append(p.params, number("pitch", shape.BlocksBytes(width)))
+	}
+	p.params = append(p.params, x)
 }

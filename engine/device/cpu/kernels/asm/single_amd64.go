@@ -13,3 +13,29 @@ func SingleRows2(y *float32, b *float32, brs int, a *float32, k int, add int)
 //
 //go:noescape
 func SingleColumns2(y *float32, b *float32, brs int, a *float32, k int, add int)
+
+// SingleInt8Rows2 multiplies 16 rows of b, stored as int8 by block and pitch bytes apart, with the row a of k numbers with AVX2 and
+// FMA: y[i] is the sum over t of a[t] times number t of row i. With add not 0, the sum is added to y[i]. b begins at a block, and k is of whole blocks,
+// at least one.
+//
+//go:noescape
+func SingleInt8Rows2(y *float32, b *byte, pitch int, a *float32, k int, add int)
+
+// SingleInt8Columns2 multiplies the row a of k numbers with 64 columns of b, whose rows are stored as int8 by block and pitch bytes
+// apart, with AVX2 and FMA: y[j] is the sum over t of a[t] times number j of row t. With add not 0, the sum is added to y[j]. b begins at a block. k is
+// at least 1.
+//
+//go:noescape
+func SingleInt8Columns2(y *float32, b *byte, pitch int, a *float32, k int, add int)
+
+// SingleBF16Rows2 multiplies 16 rows of b, stored as bfloat16 and pitch bytes apart, with the row a of k numbers with AVX2 and FMA:
+// y[i] is the sum over t of a[t] times number t of row i. With add not 0, the sum is added to y[i]. k is a whole number of 16, at least one.
+//
+//go:noescape
+func SingleBF16Rows2(y *float32, b *byte, pitch int, a *float32, k int, add int)
+
+// SingleBF16Columns2 multiplies the row a of k numbers with 64 columns of b, whose rows are stored as bfloat16 and pitch bytes apart,
+// with AVX2 and FMA: y[j] is the sum over t of a[t] times number j of row t. With add not 0, the sum is added to y[j]. k is at least 1.
+//
+//go:noescape
+func SingleBF16Columns2(y *float32, b *byte, pitch int, a *float32, k int, add int)

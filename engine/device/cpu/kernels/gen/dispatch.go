@@ -62,6 +62,14 @@ var dispatch = map[string][]dispatched{
 			doc: fmt.Sprintf("multiplies %d rows of b with the row a: y[i] is the sum over t of a[t] * b[i*brs+t]. With add not 0, it is added to y[i]. k is at least 1.", singleRows)},
 		{name: "singleColumns", asm: "SingleColumns", params: singleParams, shared: true, otherwise: "panic",
 			doc: fmt.Sprintf("multiplies the row a with %d columns of b: y[j] is the sum over t of a[t] * b[t*brs+j]. With add not 0, it is added to y[j]. k is at least 1.", singleCols)},
+		{name: "singleInt8Rows", asm: "SingleInt8Rows", params: singleStoredParams, shared: true, otherwise: "panic",
+			doc: fmt.Sprintf("is singleRows for %d rows that are stored as int8 by block, pitch bytes apart. b begins at a block, and k is of whole blocks, at least one.", singleRows)},
+		{name: "singleInt8Columns", asm: "SingleInt8Columns", params: singleStoredParams, shared: true, otherwise: "panic",
+			doc: fmt.Sprintf("is singleColumns for %d columns of rows that are stored as int8 by block, pitch bytes apart. b begins at a block.", singleCols)},
+		{name: "singleBF16Rows", asm: "SingleBF16Rows", params: singleStoredParams, shared: true, otherwise: "panic",
+			doc: fmt.Sprintf("is singleRows for %d rows that are stored as bfloat16, pitch bytes apart. k is a whole number of 16, at least one.", singleRows)},
+		{name: "singleBF16Columns", asm: "SingleBF16Columns", params: singleStoredParams, shared: true, otherwise: "panic",
+			doc: fmt.Sprintf("is singleColumns for %d columns of rows that are stored as bfloat16, pitch bytes apart.", singleCols)},
 		{name: "transpose", asm: "Transpose", params: "dst *float32, drs int, src *float32, srs, k int", otherwise: "transposeGeneric",
 			doc: "writes column i of src to row i of dst, lanes elements each, for k columns. It may write dst on to a whole number of depthStep rows."},
 		{name: "gatherColumns", asm: "Gather", params: "dst, src *float32, rs, cs, rows, k int", avx2Args: "dst, src, cs, rows, k", shared: true, otherwise: "gatherGeneric",
@@ -118,15 +126,16 @@ var dispatch = map[string][]dispatched{
 }
 
 const (
-	gemmParams    = "c *float32, ldc int, a *float32, ars, acs int, b *float32, brs, step, rows, cols, k, add int"
-	singleParams  = "y, b *float32, brs int, a *float32, k, add int"
-	convParams    = "y, x *float32, taps *int, w *float32, pixels, k, add int"
-	tileParams    = "shapes *byte, c *float32, ldc int, a, b *float32, step, rows, cols, panels, k int, sums *float32"
-	tileDoc       = "computes rows of a product by tiles: see multiplyTiles."
-	windowsParams = "shapes *byte, y *float32, py int, panel, x *float32, plane, term int, at, steps *int, rows, pairs, k, add int, sums *float32"
-	maxTapParams  = "y *float32, idx *int32, ystride int, x *float32, xstride, rows, cols, at int"
-	maxTapDoc     = "takes one element of each of rows x cols windows into account: y and idx, rows of ystride elements, are the largest so far and where it is; at is where in its plane x begins. "
-	addTapParams  = "y *float32, ystride int, x *float32, xstride, rows, cols int"
+	gemmParams         = "c *float32, ldc int, a *float32, ars, acs int, b *float32, brs, step, rows, cols, k, add int"
+	singleParams       = "y, b *float32, brs int, a *float32, k, add int"
+	singleStoredParams = "y *float32, b *byte, pitch int, a *float32, k, add int"
+	convParams         = "y, x *float32, taps *int, w *float32, pixels, k, add int"
+	tileParams         = "shapes *byte, c *float32, ldc int, a, b *float32, step, rows, cols, panels, k int, sums *float32"
+	tileDoc            = "computes rows of a product by tiles: see multiplyTiles."
+	windowsParams      = "shapes *byte, y *float32, py int, panel, x *float32, plane, term int, at, steps *int, rows, pairs, k, add int, sums *float32"
+	maxTapParams       = "y *float32, idx *int32, ystride int, x *float32, xstride, rows, cols, at int"
+	maxTapDoc          = "takes one element of each of rows x cols windows into account: y and idx, rows of ystride elements, are the largest so far and where it is; at is where in its plane x begins. "
+	addTapParams       = "y *float32, ystride int, x *float32, xstride, rows, cols int"
 )
 
 // writeDispatch writes isa_amd64.go and isa_other.go of each package below dir.

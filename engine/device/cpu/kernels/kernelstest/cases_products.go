@@ -69,7 +69,16 @@ func DrawMatMul(s Source) Sample {
 	if op.TransA || s.Bool("both") {
 		b = append(batch.Clone(), b...)
 	}
-	return Of(op, 1e-4, s.Normal(a...), s.Normal(b...))
+	y := s.Normal(b...)
+	if len(b) == 2 && !op.TransA {
+		switch rapid.IntRange(0, 2).Draw(s.T, "stored") {
+		case 1:
+			y = stored(y)
+		case 2:
+			y = storedInt8(y)
+		}
+	}
+	return Of(op, 1e-4, s.Normal(a...), y)
 }
 
 func drawConv(s Source, which string) Sample {

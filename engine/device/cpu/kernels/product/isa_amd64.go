@@ -61,6 +61,50 @@ func singleColumns(set isa.ISA, y, b *float32, brs int, a *float32, k, add int) 
 	}
 }
 
+// singleInt8Rows is singleRows for 16 rows that are stored as int8 by block, pitch bytes
+// apart. b begins at a block, and k is of whole blocks, at least one. It needs vectors.
+func singleInt8Rows(set isa.ISA, y *float32, b *byte, pitch int, a *float32, k, add int) {
+	switch set {
+	case isa.AMX, isa.AVX512, isa.AVX2:
+		asm.SingleInt8Rows2(y, b, pitch, a, k, add)
+	default:
+		panic("BUG: singleInt8Rows needs vectors")
+	}
+}
+
+// singleInt8Columns is singleColumns for 64 columns of rows that are stored as int8 by
+// block, pitch bytes apart. b begins at a block. It needs vectors.
+func singleInt8Columns(set isa.ISA, y *float32, b *byte, pitch int, a *float32, k, add int) {
+	switch set {
+	case isa.AMX, isa.AVX512, isa.AVX2:
+		asm.SingleInt8Columns2(y, b, pitch, a, k, add)
+	default:
+		panic("BUG: singleInt8Columns needs vectors")
+	}
+}
+
+// singleBF16Rows is singleRows for 16 rows that are stored as bfloat16, pitch bytes
+// apart. k is a whole number of 16, at least one. It needs vectors.
+func singleBF16Rows(set isa.ISA, y *float32, b *byte, pitch int, a *float32, k, add int) {
+	switch set {
+	case isa.AMX, isa.AVX512, isa.AVX2:
+		asm.SingleBF16Rows2(y, b, pitch, a, k, add)
+	default:
+		panic("BUG: singleBF16Rows needs vectors")
+	}
+}
+
+// singleBF16Columns is singleColumns for 64 columns of rows that are stored as bfloat16,
+// pitch bytes apart. It needs vectors.
+func singleBF16Columns(set isa.ISA, y *float32, b *byte, pitch int, a *float32, k, add int) {
+	switch set {
+	case isa.AMX, isa.AVX512, isa.AVX2:
+		asm.SingleBF16Columns2(y, b, pitch, a, k, add)
+	default:
+		panic("BUG: singleBF16Columns needs vectors")
+	}
+}
+
 // transpose writes column i of src to row i of dst, lanes elements each, for k columns.
 // It may write dst on to a whole number of depthStep rows.
 func transpose(set isa.ISA, dst *float32, drs int, src *float32, srs, k int) {

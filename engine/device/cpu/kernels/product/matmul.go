@@ -9,7 +9,11 @@ import (
 	"github.com/berth-ml/berth/engine/ops"
 )
 
-var matmulKernels = work.Table{"matmul(f32,f32)->f32": newMatMul}
+var matmulKernels = work.Table{
+	"matmul(f32,f32)->f32":  newMatMul,
+	"matmul(f32,bf16)->f32": newMatMul,
+	"matmul(f32,i8b)->f32":  newMatMul,
+}
 
 // matmul is a batch of products, each cut into cells of the output, and where those are
 // too few to share, also into blocks of K.
@@ -25,6 +29,7 @@ type matmul struct {
 	lenA, lenB       int // elements of all products' operands
 	strideA, strideB int // elements from one product's operand to the next
 	a, b, c          []float32
+	stored           *stored // B, in place of b; nil: it is float32
 }
 
 // matmulRows is the fewest rows of a cell that are worth reading B for once more.
@@ -48,13 +53,14 @@ func newMatMul(n *graph.Node, on work.Target) (work.Kernel, error) {
 	}
 	f := formatOf(on, op.BF16, rows, cols, k)
 	s := sizesOf(on.ISA, f)
-	g := newGrid(s, batch, m, cols, k, matmulRows, op.TransA && m >= s.far)
+	b := newStored(work.In(n, 1), op.TransB, on.ISA)
+	g := newGrid(b.cells(s), batch, m, cols, k, matmulRows, op.TransA && m >= s.far)
 	mm := &matmul{
 		isa: on.ISA, format: f, grid: g, partials: newPartials(g, work.CeilDiv(k, s.depth(k))),
 		k: k, transA: op.TransA, transB: op.TransB,
-		lenA: sa.Elems(), lenB: sb.Elems(), strideA: m * k, strideB: k * cols,
+		lenA: sa.Elems(), lenB: sb.Elems(), strideA: m * k, strideB: k * cols, stored: b,
 	}
-	mm.prepacker = newPrepacker(mm.layout(), g, mm.partials.count > 1)
+	mm.prepacker = newPrepacker(mm.layout(), g, mm.partials.count > 1 || b != nil)
 	return mm, nil
 }
 
@@ -68,7 +74,12 @@ func (k *matmul) Run(p work.Pool, a *work.Args) error {
 		k.fitGrid(f)
 	}
 	g := &k.grid
-	k.a, k.b = work.Floats(a.In[0], k.lenA), work.Floats(a.In[1], k.lenB)
+	k.a = work.Floats(a.In[0], k.lenA)
+	if k.stored != nil {
+		k.stored.data = a.In[1]
+	} else {
+		k.b = work.Floats(a.In[1], k.lenB)
+	}
 	k.c = work.Floats(a.Out[0], g.count*g.m*g.n)
 	k.partials.bind(k.c, work.Floats(a.Scratch, int(k.partials.bytes()/4)))
 	if units := k.prepacker.bind(a); units > 0 {
@@ -107,7 +118,7 @@ func (k *matmul) fitGrid(f gridFit) {
 	g := k.layout()
 	packsA := g.packsA() && k.prepacker.lenA == 0
 	packsB := g.packsB(min(k.grid.m, maxCellRows)) && k.prepacker.lenB == 0 && !f.cached
-	k.grid = k.grid.forThreads(sizesOf(k.isa, k.format), f.threads, k.k, packsA, packsB)
+	k.grid = k.grid.forThreads(k.stored.cells(sizesOf(k.isa, k.format)), f.threads, k.k, packsA, packsB)
 	k.fitted = f
 }
 
@@ -127,8 +138,13 @@ func (k *matmul) Chunk(i int) {
 	for t, end := k.grid.cellsOf(i); t < end; t++ {
 		p, i0, i1, j0, j1 := k.grid.cell(t)
 		g := k.product(p, c)
-		g.a.data, g.b.data, g.k = g.a.data[k0*g.a.cs:], g.b.data[k0*g.b.rs:], kn
+		g.a.data, g.k = g.a.data[k0*g.a.cs:], kn
 		g.then, g.row = then, p*k.grid.m
+		if k.stored != nil {
+			k.stored.do(g, i0, i1, j0, j1, k0)
+			continue
+		}
+		g.b.data = g.b.data[k0*g.b.rs:]
 		if g.isSingle(i1-i0, k.grid.m) {
 			g.doSingle(j0, j1)
 			continue
@@ -155,7 +171,10 @@ func (k *matmul) layout() gemm {
 // product is product p of the batch, into c.
 func (k *matmul) product(p int, c []float32) gemm {
 	g, size := k.layout(), k.grid.m*k.grid.n
-	g.a.data, g.b.data = k.a[p*k.strideA:][:k.strideA], k.b[p*k.strideB:][:k.strideB]
+	g.a.data = k.a[p*k.strideA:][:k.strideA]
+	if k.stored == nil {
+		g.b.data = k.b[p*k.strideB:][:k.strideB]
+	}
 	g.c = c[p*size:][:size]
 	g.packed = &k.prepacker.packed
 	return g
