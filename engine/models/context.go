@@ -129,15 +129,15 @@ func (c *context) checkRoom(room int64) error {
 	return e
 }
 
-// fewRows is the most rows of x for which a product reads a stored w as it lies: it would take most of its time
-// to read that from memory, and 2 or 4 times as long to read the float32 numbers.
+// fewRows is the most rows of x for which a product of a graph that generates reads a stored w as it lies: it would take
+// most of its time to read that from memory, and 2 or 4 times as long to read the float32 numbers.
 const fewRows = 16
 
-// matmul is x·w in the model's precision. A transposed w is stored as [out,in]. Of more than a few rows, and in training, each
-// product widens a w that is stored otherwise for itself, so that the float32 numbers are in memory during that product
-// alone.
+// matmul is x·w in the model's precision. A transposed w is stored as [out,in]. Of more than a few rows, and where graphs of
+// all sizes of a batch have the same nodes, as all do that do not generate, each product widens a w that is stored otherwise
+// for itself, so that the float32 numbers are in memory during that product alone.
 func (c *context) matmul(x, w *graph.Value, transposed bool) *graph.Value {
-	if w.Meta.DType.Stored() && (c.training || x.Meta.Elems() > fewRows*x.Meta.Shape.Dim(-1)) {
+	if w.Meta.DType.Stored() && (c.chunk == nil || x.Meta.Elems() > fewRows*x.Meta.Shape.Dim(-1)) {
 		w = ops.CastTo(c.b, w, "f32")
 	}
 	return c.b.One(ops.MatMul{TransB: transposed, BF16: c.spec.BF16}, x, w)

@@ -236,6 +236,28 @@ func TestFrozenAlone(t *testing.T) {
 	}
 }
 
+// TestStoredHasTheNodesOfAllSizes: the graph of a smaller last batch has the nodes of a full one, also where its products
+// have few rows.
+func TestStoredHasTheNodesOfAllSizes(t *testing.T) {
+	s := adaptable()["mlp"].spec
+	s.Frozen = shape.Int8Block
+	for _, build := range []func(models.Spec, models.Size) (*graph.Graph, error){models.Eval, models.Predict} {
+		var kinds [2][]string
+		for i, samples := range []int{50, 3} {
+			g, err := build(s, models.Size{Microbatch: samples})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, n := range g.Nodes {
+				kinds[i] = append(kinds[i], n.Op.Kind())
+			}
+		}
+		if !slices.Equal(kinds[0], kinds[1]) {
+			t.Errorf("a graph of 50 samples has the nodes %v, one of 3 has %v", kinds[0], kinds[1])
+		}
+	}
+}
+
 // TestLoRAStored: a step beside a base in bfloat16 or int8 has the bits of one beside a float32 base of the same
 // numbers. A product's float32 weight is read by that product alone, the next node, so that no weight is
 // kept for the backward pass.
