@@ -46,21 +46,21 @@ func (s *Stages) Took(passes []float64) {
 	for d := range s.planned {
 		s.seconds[d] = max(s.usual(d), shortest)
 	}
-	switch {
-	case !s.differ(s.seconds):
+	switch usual, now := s.spread(s.seconds), s.spread(s.newest()); {
+	case usual <= Apart:
 		s.apart = 0
-	case s.differ(s.newest()): // else they do no more
+	case now > Apart && now*now > usual: // else they differ no more, or far less than before: a device has recovered
 		s.apart += steps
 	}
 }
 
-// differ reports whether the times of devices are apart.
-func (s *Stages) differ(seconds []float64) bool {
+// spread is how many times as long as planned the device that is the furthest behind takes, beside the one that is the furthest ahead.
+func (s *Stages) spread(seconds []float64) float64 {
 	low, high := math.Inf(1), 0.0
 	for d, planned := range s.planned {
 		low, high = min(low, seconds[d]/planned), max(high, seconds[d]/planned)
 	}
-	return high > Apart*low
+	return high / low
 }
 
 // Uneven gives, by device, the seconds of its passes, where they have differed from the plan's for long enough. The next

@@ -65,6 +65,18 @@ func TestUnevenForShort(t *testing.T) {
 	}
 }
 
+// A device that was slow and has recovered is judged by what it takes now, also where that is still another time than planned.
+func TestUnevenAfterRecovery(t *testing.T) {
+	var s Stages
+	s.Begin([]float64{1e-3, 1e-3})
+	if n := took(&s, ApartSteps-20, 1e-3, 3); n >= 0 {
+		t.Fatalf("uneven after %d slow steps", n)
+	}
+	if n := took(&s, 10*sampleSteps, 1e-3, 1.5e-3); n < 0 || s.seconds[1] > 2e-3 {
+		t.Errorf("after %d steps, the devices take %v", n, s.seconds)
+	}
+}
+
 // Passes that the clock does not see take some time all the same.
 func TestUnseenPasses(t *testing.T) {
 	var s Stages
