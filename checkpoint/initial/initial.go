@@ -66,15 +66,11 @@ func FromSnapshot(s *checkpoint.Snapshot, base Contents) Contents {
 
 // fromSnapshotNarrowed is FromSnapshot for a variable that the graph stores in bfloat16 or int8.
 func fromSnapshotNarrowed(s *checkpoint.Snapshot, v *graph.Value, dst []byte) error {
-	name := v.Name
-	if _, ok := s.Tensor(name); !ok {
-		name = v.Averaged() // misfit has found that
-	}
-	return narrowed(v, name, dst, func(piece []float32, at int) error {
-		if err := s.Read(name, int64(at)*4, shape.Bytes(piece)); err != nil {
+	return narrowed(v, v.Name, dst, func(piece []float32, at int) error {
+		if err := s.Read(v.Name, int64(at)*4, shape.Bytes(piece)); err != nil {
 			return err
 		}
-		return finiteFrom(s, name, piece, at)
+		return finiteFrom(s, v.Name, piece, at)
 	})
 }
 
