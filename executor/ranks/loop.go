@@ -112,10 +112,10 @@ func (l *loop) Fail(err error) {
 }
 
 func (l *loop) Abort(code int) {
+	l.abort(code) // first: a rank whose operations fail may ask why
 	for _, p := range l.peers {
 		p.Fail(fmt.Errorf("rank %d has ended all ranks", l.rank))
 	}
-	l.abort(code)
 }
 
 func (*loop) Close() error { return nil }
