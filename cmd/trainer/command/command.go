@@ -37,7 +37,7 @@ import (
 func Main() {
 	stop := &signals.Stop{}
 	ctx, _ := stop.Watch(context.Background(), console.NewStream(console.NewProse(os.Stderr))) // to the end of the process: a late signal must not change its exit code
-	limitHeap()
+	prepareHeap()
 	os.Exit(runAs(programName(os.Args[0]), ctx, stop, os.Args[1:], os.Stdout, os.Stderr))
 }
 

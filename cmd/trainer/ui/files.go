@@ -7,13 +7,14 @@ import (
 	"io/fs"
 	"path"
 	"strings"
+	"sync"
 )
 
 //go:embed page
 var embedded embed.FS
 
 // files are the files of the page by the path of their URL.
-var files = pageFiles()
+var files = sync.OnceValue(pageFiles)
 
 // kinds are the types of the files that browsers get.
 var kinds = map[string]string{

@@ -139,7 +139,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	defer s.requests.Give()
 	allow(w)
-	if f, ok := files[r.URL.Path]; ok {
+	if f, ok := files()[r.URL.Path]; ok {
 		f.serve(w, r)
 		return
 	}

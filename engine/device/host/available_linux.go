@@ -74,6 +74,9 @@ func climb(root, path string, files groupFiles, of func(dir string, files groupF
 	}
 }
 
+// noLimit is the least limit that stands for none: version 1 writes the largest number of whole pages.
+const noLimit = math.MaxInt64 >> 20 << 20
+
 // limits is a group's limit.
 func limits(dir string, files groupFiles) (int64, error) {
 	return readInt(filepath.Join(dir, files.limit))
@@ -82,8 +85,8 @@ func limits(dir string, files groupFiles) (int64, error) {
 // leaves is the memory that a group's limit leaves.
 func leaves(dir string, files groupFiles) (int64, error) {
 	limit, err := limits(dir, files)
-	if err != nil {
-		return 0, err
+	if err != nil || limit >= noLimit {
+		return limit, err
 	}
 	used, err := readInt(filepath.Join(dir, files.used))
 	return max(0, limit-max(0, used-cached(filepath.Join(dir, "memory.stat"), files.below))), err
