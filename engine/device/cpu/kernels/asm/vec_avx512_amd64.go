@@ -227,7 +227,7 @@ func Sum512(x *float32, n int) float64
 //go:noescape
 func Dot512(a *float32, b *float32, n int) float64
 
-// ExpSum512 is y = e^(x-shift) for n elements, and their sum in float64.
+// ExpSum512 is y = e^(x-shift) for n elements of at most shift, and their sum in float64.
 //
 //go:noescape
 func ExpSum512(y *float32, x *float32, n int, shift float32) float64

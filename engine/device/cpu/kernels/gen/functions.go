@@ -18,6 +18,33 @@ func (l *lang) exp(x value) value {
 	return l.scale(l.expNear(x, n), n)
 }
 
+// expAround is exp for x from which e^x lies between 2^(center-126) and 2^(center+127), and which so needs no clamp.
+// That takes 5 instructions less with AVX2.
+func (l *lang) expAround(center int, x value) value {
+	n := l.mul(x, l.k(math.Log2E))
+	if l.lanes == 16 {
+		n = l.whole(n)
+		return l.scale(l.expNear(x, n), n)
+	}
+	word := l.add(n, l.k(rounded))
+	return l.scaleBy(word, center, l.expNear(x, l.sub(word, l.k(rounded))))
+}
+
+// rounded is what is added to a number to round it to a whole one, which is then in the lower bits of the sum's word.
+const rounded = 3 << 22
+
+// scaleBy is x*2^n, rounded once, for the word of rounded + n, with n from center-126 to center+127. AVX-512 has scale.
+func (l *lang) scaleBy(word value, center int, x value) value {
+	power := l.register(l.Context)
+	l.VPSLLD(Imm(23), word, power)
+	l.VPADDD(l.bits(uint32(127-center)<<23), power, power)
+	v := l.mul(x, power)
+	if center != 0 {
+		v = l.mul(v, l.k(math.Ldexp(1, center)))
+	}
+	return v
+}
+
 // expNear is e^(x - n ln 2).
 func (l *lang) expNear(x, n value) value {
 	r := l.fnma(n, l.k(ln2High), x)
@@ -34,21 +61,26 @@ const (
 	ln2Low  = math.Ln2 - ln2High
 )
 
-// sigmoid is 1/(1+e^-x), and e^-x.
-func (l *lang) sigmoid(x value) (s, e value) {
-	e = l.exp(l.xor(x, l.bits(1<<31)))
-	return l.div(l.in(l.k(1)), l.add(e, l.k(1))), e
+// minus is -x.
+func (l *lang) minus(x value) value { return l.xor(x, l.bits(1<<31)) }
+
+// sigmoid is 1/(1+e^-x), which is 1 from x = 18 on.
+func (l *lang) sigmoid(x value) value {
+	return l.sigmoidOf(l.expAround(64, l.clamp(l.minus(x), -43, 89)))
 }
+
+// sigmoidOf is 1/(1+e).
+func (l *lang) sigmoidOf(e value) value { return l.div(l.in(l.k(1)), l.add(e, l.k(1))) }
 
 // slope is s*(1-s) = e*s^2 of a sigmoid s with e = e^-x, for x above -88.
 func (l *lang) slope(s, e value) value { return l.mul(l.mul(e, s), s) }
 
-// tanh is (1-e)/(1+e) with e = e^-2|x|; below 5/8 an odd polynomial, whose
-// error is 1.5e-10.
+// tanh is (1-e)/(1+e) with e = e^-2|x|, which is 1 from |x| = 9 on; below 5/8 an odd
+// polynomial, whose error is 1.5e-10.
 func (l *lang) tanh(x value) value {
 	sign := l.and(x, l.bits(1<<31))
 	size := l.xor(x, sign)
-	e := l.exp(l.mul(size, l.k(-2)))
+	e := l.expAround(0, l.atLeast(-87, l.mul(size, l.k(-2))))
 	one := l.in(l.k(1))
 	far := l.or(l.div(l.sub(one, e), l.add(one, e)), sign)
 	s := l.mul(x, x)
@@ -64,28 +96,28 @@ const (
 )
 
 func (l *lang) geluTanh(x value) value {
-	s, _ := l.sigmoid(l.mul(x, l.poly(l.mul(x, x), 2*geluA, 2*geluA*geluB)))
-	return l.mul(x, s)
+	return l.mul(x, l.sigmoid(l.mul(x, l.poly(l.mul(x, x), 2*geluA, 2*geluA*geluB))))
 }
 
 // geluTanhGrad is s + x*s*(1-s)*2u', times dy. It is constant beyond 10.
 func (l *lang) geluTanhGrad(x, dy value) value {
 	x = l.clamp(x, -10, 10)
 	x2 := l.mul(x, x)
-	s, e := l.sigmoid(l.mul(x, l.poly(x2, 2*geluA, 2*geluA*geluB)))
+	e := l.expAround(0, l.minus(l.mul(x, l.poly(x2, 2*geluA, 2*geluA*geluB)))) // of 87.32 at the most
+	s := l.sigmoidOf(e)
 	u := l.mul(x, l.poly(x2, 2*geluA, 6*geluA*geluB))
 	return l.mul(dy, l.fma(l.slope(s, e), u, s))
 }
 
 func (l *lang) silu(x value) value {
-	s, _ := l.sigmoid(x)
-	return l.mul(x, s)
+	return l.mul(x, l.sigmoid(x))
 }
 
 // siluGrad is s + x*s*(1-s), times dy. It is constant beyond 88.
 func (l *lang) siluGrad(x, dy value) value {
 	x = l.clamp(x, -87, 88)
-	s, e := l.sigmoid(x)
+	e := l.exp(l.minus(x))
+	s := l.sigmoidOf(e)
 	return l.mul(dy, l.fma(l.slope(s, e), x, s))
 }
 
@@ -99,7 +131,7 @@ func (l *lang) normal(x value) (phi, density value) {
 	half := l.in(l.k(0.5))
 	square := l.mul(l.mul(size, size), half)
 	lost := l.fms(l.mul(size, half), size, square)
-	e := l.exp(l.xor(square, l.bits(1<<31)))
+	e := l.expAround(-64, l.minus(square))
 	e = l.fnma(e, lost, e)
 	q := l.div(l.sub(t, l.k(3)), l.add(t, l.k(3)))
 	p := l.poly(q, erfcQ...)

@@ -123,9 +123,14 @@ func (l *lang) xor(a value, b Op) value { v := l.register(l.Context); l.VXORPS(b
 func (l *lang) clamp(x value, lo, hi float64) value {
 	v := l.in(l.k(hi))
 	l.VMINPS(x, v, v) // the second source where either is NaN
-	w := l.in(l.k(lo))
-	l.VMAXPS(v, w, w)
-	return w
+	return l.atLeast(lo, v)
+}
+
+// atLeast is x, or a constant where that is more; NaN stays.
+func (l *lang) atLeast(least float64, x value) value {
+	v := l.in(l.k(least))
+	l.VMAXPS(x, v, v) // the second source where either is NaN
+	return v
 }
 
 // fma is a*b + c, rounded once.

@@ -42,13 +42,14 @@ func count(n int) Op {
 
 // expOrZero is e^x where that is above 1e-35, and 0 below: what is next to
 // nothing in a sum of at least 1 is not worth the time that processors take
-// for numbers without a full mantissa. It is exp without what x below -80 wants;
-// rounded is what is added to round to whole numbers.
+// for numbers without a full mantissa. It is exp without what x below -80 wants, and is
+// infinite from 88.4 on.
 func (l *lang) expOrZero(x value) value {
-	const least, rounded = -80, 3 << 22
+	const least = -80
 	at := l.in(l.k(89))
 	l.VMINPS(x, at, at) // the second source where x is NaN
-	n := l.sub(l.fma(at, l.k(math.Log2E), l.k(rounded)), l.k(rounded))
+	word := l.fma(at, l.k(math.Log2E), l.k(rounded))
+	n := l.sub(word, l.k(rounded))
 	e := l.expNear(at, n)
 	if l.lanes == 16 {
 		k, v := l.K(), l.register(l.Context)
@@ -56,7 +57,7 @@ func (l *lang) expOrZero(x value) value {
 		l.VSCALEFPS_Z(n, e, k, v)
 		return v
 	}
-	return l.keep(x, notLess, l.k(least), l.scale(e, n), nil)
+	return l.keep(x, notLess, l.k(least), l.scaleBy(word, 0, e), nil)
 }
 
 // keep is v in the lanes where a compares with b so, and other, or 0 if that is
@@ -135,7 +136,7 @@ func (l *lang) losses() {
 			return l.mul(d, d)
 		}},
 		{"LogisticLoss", "is the sum of max(a,0) - a*b + log(1+e^-|a|) over n elements in float64.", func(a, b value) value {
-			rest := l.log(l.add(l.exp(l.or(a, l.bits(1<<31))), l.k(1)))
+			rest := l.log(l.add(l.expAround(0, l.atLeast(-87, l.or(a, l.bits(1<<31)))), l.k(1)))
 			return l.add(l.fnma(a, b, l.relu(a)), rest)
 		}},
 	} {
@@ -165,10 +166,7 @@ func (l *lang) lossGrads() {
 			d := l.sub(a, b)
 			return l.add(d, d)
 		}},
-		{"LogisticLossGrad", "is y = (1/(1+e^-a) - b)*s for n elements.", long, func(a, b value) value {
-			s, _ := l.sigmoid(a)
-			return l.sub(s, b)
-		}},
+		{"LogisticLossGrad", "is y = (1/(1+e^-a) - b)*s for n elements.", long, func(a, b value) value { return l.sub(l.sigmoid(a), b) }},
 	} {
 		l.define(f.name, "func(y, a, b *float32, n int, s float32)", f.doc)
 		y, a, b, s := l.param("y"), l.param("a"), l.param("b"), l.spread("s")

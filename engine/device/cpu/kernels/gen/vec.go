@@ -30,7 +30,7 @@ var unaries = []struct {
 	{"Exp", long, (*lang).exp},
 	{"Log", long, (*lang).log},
 	{"Tanh", long, (*lang).tanh},
-	{"Sigmoid", long, func(l *lang, x value) value { s, _ := l.sigmoid(x); return s }},
+	{"Sigmoid", long, (*lang).sigmoid},
 	{"Silu", long, (*lang).silu},
 	{"GeluTanh", long, (*lang).geluTanh},
 	{"GeluErf", long, (*lang).geluErf},
@@ -319,10 +319,10 @@ func (l *lang) sum(x, n reg.GPVirtual) sums {
 
 // expSum masks lanes beyond the end, where exp is not 0.
 func (l *lang) expSum() {
-	l.define("ExpSum", "func(y, x *float32, n int, shift float32) float64", "is y = e^(x-shift) for n elements, and their sum in float64.")
+	l.define("ExpSum", "func(y, x *float32, n int, shift float32) float64", "is y = e^(x-shift) for n elements of at most shift, and their sum in float64.")
 	y, x, shift, acc := l.param("y"), l.param("x"), l.spread("shift"), l.sums()
 	l.loop(l.param("n"), 1, func(u int, c cursor) {
-		v := l.exp(l.sub(l.get(x, c), shift))
+		v := l.expAround(-64, l.atLeast(-104, l.sub(l.get(x, c), shift)))
 		l.put(v, y, c)
 		if c.mask != nil {
 			v = l.only(v, c.mask)
