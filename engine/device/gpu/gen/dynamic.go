@@ -90,7 +90,7 @@ func countBlock(flag string) string {
 }
 
 // numbered runs each for each of n elements e, with c, whether its flag is true, and k, the number of flags before
-// it. The first copies words of total become the number of all flags before that.
+// it. The first copies words of total have become the number of all flags then.
 func (w *writer) numbered(n int, params []param, flag string, total place, copies int, more []param, each string) {
 	counts := w.room(blocks(n))
 	params = append(params, counts.as("i32", "C"), number("n", n))

@@ -1,7 +1,6 @@
 package rows
 
 import (
-	"cmp"
 	"math"
 	"slices"
 
@@ -31,12 +30,12 @@ func newNonzero(n *graph.Node, _ work.Target) (work.Kernel, error) {
 	if x.DType == shape.Float32 {
 		k.mask = math.MaxInt32 // the sign is none of them
 	}
-	return &k, nil
+	return k, nil
 }
 
-func (*nonzero) ScratchBytes() int64 { return 0 }
+func (nonzero) ScratchBytes() int64 { return 0 }
 
-func (k *nonzero) Run(_ work.Pool, a *work.Args) error {
+func (k nonzero) Run(_ work.Pool, a *work.Args) error {
 	places, n := work.Ints(a.Out[0], k.n*k.rank), 0
 	for i, x := range work.Ints(a.In[0], k.n) {
 		if x&k.mask == 0 {
@@ -57,17 +56,15 @@ func (k *nonzero) Run(_ work.Pool, a *work.Args) error {
 type unique struct {
 	n      int
 	floats bool
-	x      []int32 // the elements' bits
 }
 
 func newUnique(n *graph.Node, _ work.Target) (work.Kernel, error) {
 	x := work.In(n, 0)
-	return &unique{n: x.Elems(), floats: x.DType == shape.Float32}, nil
+	return unique{n: x.Elems(), floats: x.DType == shape.Float32}, nil
 }
 
-// key is larger for a larger element, the same for 0 and -0, and the largest for NaN.
-func (k *unique) key(i int32) int32 {
-	x := k.x[i]
+// key is larger for a larger element, the same for 0 and -0, and the largest for NaN. x is the element's bits.
+func (k unique) key(x int32) int32 {
 	if !k.floats {
 		return x
 	}
@@ -82,7 +79,7 @@ func (k *unique) key(i int32) int32 {
 }
 
 // element is the bits of a key's element.
-func (k *unique) element(key int32) int32 {
+func (k unique) element(key int32) int32 {
 	switch {
 	case !k.floats:
 	case key == math.MaxInt32:
@@ -99,29 +96,23 @@ const (
 	quietNaN = 0x7fc00000
 )
 
-func (*unique) ScratchBytes() int64 { return 0 }
+// ScratchBytes is for each element's key and, below it, its place.
+func (k unique) ScratchBytes() int64 { return 8 * int64(k.n) }
 
-func (k *unique) compare(i, j int32) int { return cmp.Compare(k.key(i), k.key(j)) }
-
-func (k *unique) Run(_ work.Pool, a *work.Args) error {
+func (k unique) Run(_ work.Pool, a *work.Args) error {
 	values, counts, index := work.Ints(a.Out[0], k.n), work.Ints(a.Out[1], k.n), work.Ints(a.Out[2], k.n)
-	k.x = work.Ints(a.In[0], k.n)
-	order, n := counts, 0 // which of its entries are counts already has been read
-	for i := range order {
-		order[i] = int32(i)
+	pairs, n := shape.View[int64](a.Scratch)[:k.n], 0
+	for i, x := range work.Ints(a.In[0], k.n) {
+		pairs[i] = int64(k.key(x))<<32 | int64(i)
 	}
-	slices.SortFunc(order, k.compare)
-	for _, i := range order {
-		key := k.key(i)
-		if n == 0 || values[n-1] != key {
-			values[n], counts[n] = key, 0
+	slices.Sort(pairs)
+	for i, p := range pairs {
+		if i == 0 || p>>32 != pairs[i-1]>>32 {
+			values[n], counts[n] = k.element(int32(p>>32)), 0
 			n++
 		}
-		index[i] = int32(n - 1)
+		index[int32(p)] = int32(n - 1)
 		counts[n-1]++
-	}
-	for i, key := range values[:n] {
-		values[i] = k.element(key)
 	}
 	clear(values[n:])
 	clear(counts[n:])
