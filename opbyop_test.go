@@ -189,7 +189,7 @@ func TestOpByOpFromOutside(t *testing.T) {
 	if got := shape.View[float32](h.Bytes()); got[0] != 0 || got[1] != 12 || got[2] != 18 {
 		t.Errorf("the second derivative of x³ at 0, 2 and 3 is %v", got)
 	}
-	where, err := c.Dynamic(eager.Nonzero{}, x).Tensors(t.Context())
+	where, err := c.Dynamic(ops.Nonzero{}, x).Tensors(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -107,6 +107,8 @@ var rules = map[string]rule{
 	"sample":             {why: "goes over each row several times"},
 	"pad_with":           {why: "is a few whole numbers"},
 	"position_weights":   {why: "is a few numbers"},
+	"nonzero":            {why: "is known only after the last element"},
+	"unique":             {why: "sorts elements"},
 }
 
 // mapKinds are the kinds of class Map.

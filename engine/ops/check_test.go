@@ -161,6 +161,16 @@ var badLoss = map[string][]badCase{
 		{ops.BinaryOutcome{}, metas(f(), f()), "at least 1 dimensions"},
 	},
 	"rank": {{ops.Rank{}, metas(f(2, 3), in(2, 3)), "targets are"}},
+	"nonzero": {
+		{ops.Nonzero{}, nil, "takes 1 inputs, got 0"},
+		{ops.Nonzero{}, metas(shape.Meta{DType: shape.BFloat16, Shape: shape.Of(2)}), "x is bf16[2], expected f32 or i32: convert it with ops.Cast"},
+		{ops.Nonzero{}, metas(f(1<<16, 1<<15)), "expected at most 2147483647 elements, since their indices are i32"},
+	},
+	"unique": {
+		{ops.Unique{}, metas(f(1), f(1)), "takes 1 inputs, got 2"},
+		{ops.Unique{}, metas(shape.Meta{DType: shape.Uint8, Shape: shape.Of(2)}), "x is u8[2], expected f32 or i32: convert it with ops.Cast"},
+		{ops.Unique{}, metas(in(1 << 31)), "expected at most 2147483647 elements, since their indices are i32"},
+	},
 	"tally": {
 		{ops.Tally{}, metas(in(2, 2), in(2)), "expected i32 [n]"},
 		{ops.Tally{}, metas(in(2), f(2)), "expected i32"},

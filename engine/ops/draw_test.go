@@ -39,7 +39,7 @@ var draws = func() map[string]func(t *rapid.T) sample {
 		"square_parts": drawSquareParts, "square_total": drawSquareTotal,
 		"cached_attention": drawCachedAttention, "cache_write": drawCacheWrite, "state_write": drawStateWrite, "positions": drawPositions,
 		"last_row": drawLastRow, "sample": drawToken, "repetition_penalty": drawRepetitionPenalty, "seen_write": drawSeenWrite,
-		"pad_with": drawPadWith, "position_weights": drawPositionWeights,
+		"pad_with": drawPadWith, "position_weights": drawPositionWeights, "nonzero": drawNonzero, "unique": drawUnique,
 	}
 	for _, fn := range []string{"add", "sub", "mul", "div"} {
 		all[fn] = drawBinary(fn)
@@ -75,7 +75,7 @@ var vias = map[string]string{
 
 // flat lists the kinds through which no gradient flows.
 var flat = []string{"fill", "cast", "less", "equal", "correct", "binary_correct", "outcome", "binary_outcome", "rank", "tally", "sgd", "adam", "lion", "clip_factor", "grad_norm", "learning_rate", "increment", "ring_write", "averaged", "ranged", "square_parts", "square_total",
-	"cache_write", "state_write", "seen_write", "positions", "sample", "pad_with", "position_weights"}
+	"cache_write", "state_write", "seen_write", "positions", "sample", "pad_with", "position_weights", "nonzero", "unique"}
 
 // generating lists the kinds that refuse to be differentiated.
 var generating = []string{"cached_attention", "last_row", "repetition_penalty"}
@@ -361,6 +361,14 @@ func drawRank(t *rapid.T) sample {
 func drawTally(t *rapid.T) sample {
 	n := num(t, 1, 4, "counts")
 	return sample{op: ops.Tally{}, in: []ref.Array{indices(t, 9, n), indices(t, n, dims(t, 0, 2)...)}}
+}
+
+func drawNonzero(t *rapid.T) sample {
+	return sample{op: ops.Nonzero{}, in: []ref.Array{choices(t, dims(t, 0, 8)...)}}
+}
+
+func drawUnique(t *rapid.T) sample {
+	return sample{op: ops.Unique{}, in: []ref.Array{indices(t, 3, dims(t, 0, 3)...)}}
 }
 
 func drawCheckFinite(t *rapid.T) sample {

@@ -46,6 +46,8 @@ var elementTypes = []struct{ types, kinds string }{
 	{"(i32,i32)->i32", "pad_with tally"},
 	{"(i32...)->f32", "square_total"},
 	{"()->f32 ()->i32", "fill"},
+	{"(f32)->i32,i32 (i32)->i32,i32", "nonzero"},
+	{"(f32)->f32,i32,i32,i32 (i32)->i32,i32,i32,i32", "unique"},
 	{"(f32)->f32 (i32)->i32", "broadcast_to reshape slice transpose"},
 	{"(f32)->f32 (f32,i32)->f32", "rotary"},
 	{"(f32)->f32,f32 (f32,i32)->f32,f32 (f32,i32,i32)->f32,f32 (f32,i32,i32,i32)->f32,f32", "attention"},

@@ -91,6 +91,25 @@ func TestUnique(t *testing.T) {
 	fails(t, counts.Err(), nil, "outside")
 }
 
+// NaN of any bits is one value, with the same bits whichever were there.
+func TestUniqueNaN(t *testing.T) {
+	r := open(t, 1, ContextOptions{})
+	x := r.FromBytes(shape.F32(4), shape.Bytes([]int32{-1, 0x7f800000, 0x7f800001, -0x400000}), "")
+	values, index, counts, err := r.Unique(bg, x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := r.value(values); len(got) != 2 || math.Float32bits(got[1]) != 0x7fc00000 {
+		t.Errorf("the values are %x", got)
+	}
+	if got := r.whole(index); !slices.Equal(got, []int32{1, 0, 1, 1}) {
+		t.Errorf("the index is %v", got)
+	}
+	if got := r.whole(counts); !slices.Equal(got, []int32{1, 3}) {
+		t.Errorf("the counts are %v", got)
+	}
+}
+
 // The values, gathered by the index, are the tensor.
 func TestUniqueOfRandomNumbers(t *testing.T) {
 	r := open(t, 1, ContextOptions{})

@@ -24,7 +24,7 @@ type Dynamic struct {
 
 // Dynamic calls an op whose results have shapes that depend on contents, and returns at once. The results of the op
 // have room for the most rows that there can be, and the last one is i32 [k]: how many rows, of the first axis,
-// each of the first k results has. [Nonzero] and [Unique] are such ops, and ops of the program may be.
+// each of the first k results has. [ops.Nonzero] and [ops.Unique] are such ops, and ops of the program may be.
 func (c *Context) Dynamic(op graph.Op, args ...Tensor) *Dynamic {
 	return c.dynamic(op, args, Caller(1))
 }
@@ -127,6 +127,13 @@ func (c *Context) cut(x Tensor, n int, loc Location) Tensor {
 	inv := &Invocation{Op: ops.Slice{Start: make([]int, to.Shape.Rank()), Stop: to.Shape}, Args: []Tensor{x}, Loc: loc}
 	c.Run(inv)
 	return inv.Results[0]
+}
+
+// rows is the metadata of the first n rows.
+func rows(m shape.Meta, n int) shape.Meta {
+	m.Shape = m.Shape.Clone()
+	m.Shape[0] = n
+	return m
 }
 
 // Release gives back a call whose results nobody wants. A second time, and after Tensors, there is nothing.

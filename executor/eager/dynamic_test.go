@@ -2,12 +2,12 @@ package eager
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"testing"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/residency/ledger"
 )
@@ -28,7 +28,7 @@ func (above) Grad(*graph.Builder, *graph.Node, []*graph.Value) []*graph.Value {
 	return []*graph.Value{nil}
 }
 
-func (above) Cost(in, out []shape.Meta) graph.Cost { return moved(in, out) }
+func (above) Cost(in, out []shape.Meta) graph.Cost { return ops.CostPerElement(1, in, out) }
 
 func (o above) Compute(in, out []graph.Tensor) error {
 	n := 0
@@ -49,7 +49,7 @@ func TestDynamic(t *testing.T) {
 	r := open(t, 1, ContextOptions{})
 	opened := r.gate()
 	d := r.Dynamic(above{Bound: 1}, r.floats([]float32{0, 3, 1, 2}, 4))
-	where := r.Dynamic(Nonzero{}, r.floats([]float32{0, 3, 1, 0}, 2, 2))
+	where := r.Dynamic(ops.Nonzero{}, r.floats([]float32{0, 3, 1, 0}, 2, 2))
 	if d.Done() || where.Done() {
 		t.Error("a call is done while its device is held")
 	}
@@ -99,7 +99,7 @@ func TestDynamicThatFails(t *testing.T) {
 		"no rows":                 {above{}, r.floats([]float32{1}), "its result 0 is f32[], which has no rows"},
 		"an op without counts":    {Freeze(above{}.single()), r.floats([]float32{1, 2}, 2), "its last result, of 1, is f32[2]: for Dynamic it must be i32 [k]"},
 		"no op":                   {nil, r.floats([]float32{1, 2}, 2), "the op is nil"},
-		"an argument that failed": {Unique{}, r.badGather(), "outside"},
+		"an argument that failed": {ops.Unique{}, r.badGather(), "outside"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := r.Dynamic(c.op, c.x)
@@ -116,7 +116,7 @@ func TestDynamicThatFails(t *testing.T) {
 	}
 	_, err := (&Dynamic{}).Tensors(bg)
 	fails(t, err, nil, "OpByOp.Dynamic")
-	if err := r.Dynamic(Unique{}, r.ints([]int32{1}, 1)).Release(); err != nil { // nobody asks
+	if err := r.Dynamic(ops.Unique{}, r.ints([]int32{1}, 1)).Release(); err != nil { // nobody asks
 		t.Error(err)
 	}
 }
@@ -126,44 +126,34 @@ func (above) single() graph.Op { return Compile("single", same) }
 
 func same(_ *graph.Builder, in []*graph.Value) []*graph.Value { return in }
 
-// withoutKernels is a device that does not run ops of programs.
-type withoutKernels struct{ device.Device }
+// withoutSort is a device that has no kernel of ops.Unique.
+type withoutSort struct{ device.Device }
 
-func (d withoutKernels) Supports(n *graph.Node) error {
-	if graph.BringsKernel(n.Op) {
+func (d withoutSort) Supports(n *graph.Node) error {
+	if n.Op.Kind() == "unique" {
 		return device.ErrUnsupported
 	}
 	return d.Device.Supports(n)
 }
 
-// A device that cannot count has the host count, with the same results.
-func TestCountedOnHost(t *testing.T) {
+// A device that cannot count refuses the call, and the host does not count in its place.
+func TestNotCountedOnHost(t *testing.T) {
 	r := open(t, 1, ContextOptions{})
-	c, err := New([]device.Device{withoutKernels{r.devs[0]}}, ContextOptions{})
+	c, err := New([]device.Device{withoutSort{r.devs[0]}}, ContextOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	data := []float32{3, 0, -1, 3, 0, 7}
-	bytes := shape.Bytes(data)
-	a, err1 := c.Nonzero(bg, c.FromBytes(shape.F32(2, 3), bytes, ""))
-	b, err2 := r.Nonzero(bg, r.FromBytes(shape.F32(2, 3), bytes, ""))
-	v, index, counts, err3 := c.Unique(bg, c.FromBytes(shape.F32(6), bytes, ""))
-	w, at, often, err4 := r.Unique(bg, r.FromBytes(shape.F32(6), bytes, ""))
-	if err := errors.Join(err1, err2, err3, err4); err != nil {
-		t.Fatal(err)
+	x := c.FromBytes(shape.F32(6), shape.Bytes([]float32{3, 0, -1, 3, 0, 7}), "")
+	_, err = c.Dynamic(ops.Unique{}, x.Ref()).Tensors(bg)
+	fails(t, err, device.ErrUnsupported, "dynamic_test.go:", "unique: ")
+	values, index, counts, err := c.Unique(bg, x)
+	fails(t, err, device.ErrUnsupported, "dynamic_test.go:", "unique: ")
+	for _, h := range []Tensor{values, index, counts} {
+		fails(t, h.Err(), device.ErrUnsupported)
 	}
-	for _, p := range [][2]Tensor{{a, b}, {index, at}, {counts, often}} {
-		if x, y := r.whole(p[0]), r.whole(p[1]); !slices.Equal(x, y) {
-			t.Errorf("%v on the host, %v on the device", x, y)
-		}
+	if got := c.Ledger().OfReason(ledger.Fetch).Bytes; got != 0 {
+		t.Errorf("%d bytes were fetched", got)
 	}
-	if x, y := r.value(v), r.value(w); !slices.Equal(x, y) {
-		t.Errorf("%v on the host, %v on the device", x, y)
-	}
-	if got := c.Ledger().OfReason(ledger.Fetch).Bytes; got < 48 {
-		t.Errorf("the ledger has %d bytes of the two tensors", got)
-	}
-	fails(t, c.Dynamic(Unique{}, c.FromBytes(shape.F32(6), bytes, "")).failed, device.ErrUnsupported)
 	if err := c.Close(); err != nil {
 		t.Error(err)
 	}

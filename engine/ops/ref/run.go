@@ -11,7 +11,7 @@ import (
 
 // kernels by the kind of op.
 var kernels = merge(elementwise, products, convolutions, pools, reductions, movements, casts,
-	softmaxes, losses, counts, norms, gathers, dropouts, attentions, updates, rangeds, generators, lengths)
+	softmaxes, losses, counts, norms, gathers, dropouts, attentions, updates, rangeds, generators, lengths, dynamics)
 
 func merge(families ...map[string]kernel) map[string]kernel {
 	all := map[string]kernel{}

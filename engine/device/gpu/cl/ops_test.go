@@ -10,7 +10,7 @@ import (
 
 // few are the kinds that tests run by default: a driver takes a tenth of a second or more
 // to compile a kernel.
-var few = []string{"add", "gelu_erf", "reduce_sum", "matmul", "softmax", "layer_norm", "adam", "lion", "sum_squares"}
+var few = []string{"add", "gelu_erf", "reduce_sum", "matmul", "softmax", "layer_norm", "adam", "lion", "sum_squares", "nonzero", "unique"}
 
 // kindsAndSizes are the ops to test, and the sizes of work groups.
 func kindsAndSizes() (kinds []string, sizes []int) {

@@ -51,6 +51,13 @@
 // and then. Weights of 46 bits are added exactly, in any order, so a row is shared between lanes. The lists
 // that top-k and top-p leave are found bit by bit, without sorting.
 //
+// # How does a GPU count and sort without atomics?
+//
+// Where an element goes is the number of those before it: counted per group, summed up over groups, and
+// counted again with that sum as the start. So `nonzero` lists places in order, and a pass of the sort of
+// `unique` keeps the order of equal digits. Eight passes over 4 bits each need no comparison, and the same
+// launches for any contents: the host knows them when it plans.
+//
 // # Why do learning rates come from a table on a GPU?
 //
 // A schedule can be a Go function of the program's. Its rates for a run's steps are computed once, copied

@@ -48,6 +48,7 @@ func init() {
 	maps.Copy(Cases, updateCases)
 	maps.Copy(Cases, generateCases)
 	maps.Copy(Cases, lengthCases)
+	maps.Copy(Cases, dynamicCases)
 }
 
 // drawDomain is inputs (or outputs, where the gradient takes those) of an
