@@ -39,7 +39,7 @@ func (tally) Compute(in, out []graph.Tensor) error {
 
 func init() { ops.Register(1, tally{}) }
 
-// A brief layer has a loop of up to 9 iterations that ends after 2, and in each a condition
+// A brief layer has a loop of up to 4 iterations that ends after 2, and in each a condition
 // that is never true. It reads its weight before and behind the tally.
 type brief struct{}
 
@@ -50,7 +50,7 @@ func (brief) Build(m *models.Builder, x *graph.Value) *graph.Value {
 	count := func(b *graph.Builder, x *graph.Value) *graph.Value {
 		return ops.Tanh(b, m.MatMul(b.One(tally{}, ops.Tanh(b, m.MatMul(x, w, true))), w, false))
 	}
-	return ops.While(m.Builder, 9, list(x, ops.Const(m.Builder, shape.F32(), 0)),
+	return ops.While(m.Builder, 4, list(x, ops.Const(m.Builder, shape.F32(), 0)),
 		func(b *graph.Builder, c []*graph.Value) *graph.Value {
 			return ops.Less(b, c[1], ops.Const(b, shape.F32(), 2))
 		},
@@ -72,7 +72,7 @@ func briefJob(microbatches int) job {
 	return j
 }
 
-// A loop that ends after 2 iterations computes 2 of 9, forward and backward, and no branch
+// A loop that ends after 2 iterations computes 2 of 4, forward and backward, and no branch
 // that is not chosen: in one segment, in several, and op by op.
 func TestLoopsEndEarly(t *testing.T) {
 	for _, c := range []struct {
@@ -116,7 +116,7 @@ func TestSkippedOpsAreLogged(t *testing.T) {
 	if err := r.prog.Drain(short(t)); err != nil {
 		t.Fatal(err)
 	}
-	if ran != 4 || skipped != 4*9-4 {
+	if ran != 4 || skipped != 4*4-4 {
 		t.Errorf("%d ran and %d were skipped", ran, skipped)
 	}
 }

@@ -46,11 +46,11 @@ const mostGuards = 4
 // where choosers do not read them, since a guard is not met, need not run. Devices skip it
 // then, and its values are whatever was in their memory.
 //
-// The guards of a node are in the order in which their numbers are known, all of them before
-// the node. A node that need not run lacks one that can be relied on: the first that is not
-// met comes from a node that ran. Whatever reads a value has all guards of the node that
-// makes it, or does not read it where they are not met. So a node that runs has inputs that
-// were computed.
+// A node that runs has inputs that were computed, for two reasons. Whatever reads a value has
+// all guards of the node that makes it, or is a chooser that leaves it unread where one is not
+// met. And a guard's number is a value that the node reads: the node that makes it has no
+// guards but the other ones of the reader. So where all guards of a node are met, all their
+// numbers were computed.
 type Needs struct {
 	graph *Graph
 	nodes [][]Guard // by index in Graph.Nodes; nil if nothing is skipped

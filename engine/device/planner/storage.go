@@ -52,7 +52,7 @@ type Guard struct {
 type Step struct {
 	Cluster *fuse.Cluster
 	In, Out []*Storage
-	When    []Guard // the cluster's, in the order in which they must be asked
+	When    []Guard // the cluster's: where one is not met, the step must not run
 
 	Reads      []int // inputs that no step before reads
 	Overwrites []int // donated inputs that no step before overwrites
