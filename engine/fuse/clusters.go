@@ -79,7 +79,8 @@ func (c *cutter) cluster(g *group) *Cluster {
 		k.When = g.items[0].when
 		return k
 	}
-	k := &Cluster{Frame: g.frame, Raw: -1, When: g.items[0].when, Lockstep: g.items[0].rule.class == Rows, Batch: g.items[0].rule.class == Small}
+	first := g.items[0]
+	k := &Cluster{Frame: g.frame, Raw: -1, When: first.when, Lockstep: first.rule.class == Rows, Batch: first.rule.class == Small}
 	if g.head != nil {
 		k.Head = g.head.node
 	}

@@ -102,7 +102,8 @@ func benchWhile(b *testing.B, backward, skip bool) {
 		n.Conditional = n.Conditional && skip
 	}
 	nodes := 0
-	devs, err := Open(device.OpenOptions{Count: 1, MemoryBytes: 1 << 30, OnKernel: func(k device.KernelSpan) { nodes += len(k.Work.Nodes) }})
+	count := func(k device.KernelSpan) { nodes += len(k.Work.Nodes) }
+	devs, err := Open(device.OpenOptions{Count: 1, MemoryBytes: 1 << 30, OnKernel: count})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -18,49 +18,72 @@ import (
 // as they are where one is not: kernels of each way of going over data, and one that would
 // fail.
 func testGuards(t *testing.T, open Opener) {
-	const untouched = -123
 	with(t, open, device.OpenOptions{Threads: 2}, func(r *rig) {
-		guarded := Segment(t, func(b *graph.Builder) (outs []*graph.Value) {
-			p, q := b.Input("p", shape.F32()), b.Input("q", shape.F32(2)) // of q, the first number counts
+		g := Segment(t, func(b *graph.Builder) (outs []*graph.Value) {
+			b.Input("p", shape.F32())
+			b.Input("q", shape.F32(2)) // the first number counts
 			x, w, ids := b.Input("x", shape.F32(4, 8)), b.Input("w", shape.F32(8, 8)), b.Input("ids", shape.I32(3))
+			qkv := b.Input("qkv", shape.F32(2, 5, 24))
 			b.Branch(func(v *graph.Value) *graph.Value { return v }, func() {
-				outs = append(outs, ops.Relu(b, ops.MatMulOf(b, x, w, false, true)), ops.SoftmaxOf(b, x), ops.Sum(b, x, false), ops.Tanh(b, ops.Add(b, x, x)),
-					ops.TransposeTo(b, x, 1, 0), ops.Max(b, w, true, 0), ops.EmbeddingOf(b, w, ids))
+				attended := b.Apply(ops.Attention{Heads: 2}, qkv)
+				outs = []*graph.Value{
+					ops.Relu(b, ops.MatMulOf(b, x, w, false, true)), ops.SoftmaxOf(b, x), ops.Sum(b, x, false),
+					ops.Tanh(b, ops.Add(b, x, x)), ops.TransposeTo(b, x, 1, 0), ops.Max(b, w, true, 0), ops.EmbeddingOf(b, w, ids),
+					attended[0], b.One(ops.AttentionGrad{Heads: 2}, qkv, attended[0], attended[1], ops.Neg(b, attended[0])),
+				}
 			})
-			return append(outs, ops.Mul(b, p, p), ops.Mul(b, q, q))
+			return outs
 		})
-		p, q := guarded.Inputs[0], guarded.Inputs[1]
-		guarded.Needed = make([][]graph.Guard, len(guarded.Outputs))
-		for k := range len(guarded.Outputs) - 2 {
-			guarded.Needed[k] = []graph.Guard{{Value: p}, {Value: q, Else: true}}
+		guarded := *g
+		for range g.Outputs {
+			guarded.Needed = append(guarded.Needed, []graph.Guard{{Value: g.Inputs[0]}, {Value: g.Inputs[1], Else: true}})
 		}
+		plain := r.compile(g, device.CompileOptions{})
 		for _, checked := range []bool{false, true} {
-			exe := r.compile(guarded, device.CompileOptions{CheckFinite: checked})
-			for _, c := range []struct{ p, q float32 }{{1, 0}, {0, 0}, {1, 1}, {-0.5, 0}, {0, 1}, {1e-30, float32(math.Copysign(0, -1))}} {
-				met := c.p != 0 && c.q == 0
-				ids := r.alloc(shape.I32(3))
-				if met {
-					r.putBytes(ids, shape.Bytes([]int32{0, 7, 3}))
-				} // else outside the table
-				in := []device.Buffer{r.upload([]float32{c.p}), r.upload([]float32{c.q, 5}, 2), r.upload(ramp(32, 0.1), 4, 8), r.upload(ramp(64, 0.01), 8, 8), ids}
-				var out []device.Buffer
-				for _, v := range guarded.Outputs {
-					out = append(out, r.upload(slices.Repeat([]float32{untouched}, v.Meta.Elems()), v.Meta.Shape...))
+			exe := r.compile(&guarded, device.CompileOptions{CheckFinite: checked})
+			for _, c := range [][2]float32{{1, 0}, {0, 0}, {1, 1}, {-0.5, 0}, {0, 1}, {1, float32(math.Copysign(0, -1))}} {
+				if err := r.guard(&guarded, exe, plain, c[0], c[1]); err != nil {
+					t.Errorf("p=%v, q=%v, checked=%v: %v", c[0], c[1], checked, err)
 				}
-				r.ok(r.wait(r.launch(exe, in, out)))
-				for k, v := range guarded.Outputs {
-					if !r.computes() {
-						break
-					}
-					left := !slices.ContainsFunc(r.get(out[k]), func(f float32) bool { return f != untouched })
-					if runs := met || k >= len(guarded.Outputs)-2; runs == left {
-						t.Errorf("p=%v q=%v checked=%v: %v ran: %v, want %v", c.p, c.q, checked, v.Node, !left, runs)
-					}
-				}
-				r.drop(append(in, out...)...)
 			}
 		}
 	})
+}
+
+// guard runs a graph of testGuards with the numbers of its guards, and compares it with plain,
+// the graph without guards.
+func (r *rig) guard(g *graph.Graph, exe, plain device.Executable, p, q float32) error {
+	const untouched = -123
+	met, ids := p != 0 && q == 0, r.alloc(shape.I32(3))
+	if met {
+		r.putBytes(ids, shape.Bytes([]int32{0, 7, 3}))
+	} // else they are outside the table
+	in := []device.Buffer{
+		r.upload([]float32{p}), r.upload([]float32{q, 5}, 2), r.upload(ramp(32, 0.1), 4, 8), r.upload(ramp(64, 0.01), 8, 8), ids,
+		r.upload(ramp(240, 0.01), 2, 5, 24),
+	}
+	var out []device.Buffer
+	for _, v := range g.Outputs {
+		out = append(out, r.upload(slices.Repeat([]float32{untouched}, v.Meta.Elems()), v.Meta.Shape...))
+	}
+	want := r.allocAll(graph.Metas(g.Outputs))
+	defer func() { r.drop(slices.Concat(in, out, want)...) }()
+	if err := r.wait(r.launch(exe, in, out)); err != nil {
+		return err
+	}
+	if met {
+		r.ok(r.wait(r.launch(plain, in, want)))
+	}
+	for k, v := range g.Outputs {
+		switch {
+		case !r.computes():
+		case met && !slices.Equal(r.get(out[k]), r.get(want[k])):
+			return fmt.Errorf("%v is %v, want %v", v.Node, r.get(out[k]), r.get(want[k]))
+		case !met && slices.ContainsFunc(r.get(out[k]), func(f float32) bool { return f != untouched }):
+			return fmt.Errorf("%v was not skipped", v.Node)
+		}
+	}
+	return nil
 }
 
 // testBranches runs random loops and conditions in each other, forward and backward. The
@@ -180,12 +203,14 @@ func (d *brancher) step(b *graph.Builder, x *graph.Value, depth int) *graph.Valu
 		return ops.Mul(b, x, ops.SoftmaxOf(b, x))
 	case 4:
 		bound := rapid.IntRange(0, 4).Draw(d.t, "bound")
-		return ops.While(b, bound, list(x), func(b *graph.Builder, c []*graph.Value) *graph.Value { return d.predicate(b, c[0]) },
+		return ops.While(b, bound, list(x),
+			func(b *graph.Builder, c []*graph.Value) *graph.Value { return d.predicate(b, c[0]) },
 			func(b *graph.Builder, c []*graph.Value) []*graph.Value { return list(d.body(b, c[0], depth-1)) })[0]
 	case 5:
-		last, _ := ops.Scan(b, list(x), nil, ops.ScanOptions{Steps: 2}, func(b *graph.Builder, c, _ []*graph.Value) (next, y []*graph.Value) {
+		body := func(b *graph.Builder, c, _ []*graph.Value) (next, y []*graph.Value) {
 			return list(d.body(b, c[0], depth-1)), nil
-		})
+		}
+		last, _ := ops.Scan(b, list(x), nil, ops.ScanOptions{Steps: 2}, body)
 		return last[0]
 	}
 	p := d.predicate(b, x)

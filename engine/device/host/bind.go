@@ -23,7 +23,8 @@ func bindPlan(p *planner.Plan, o device.CompileOptions, bind func(*fuse.Cluster)
 		if st.Empty() {
 			continue
 		}
-		in := instr{step: st, cluster: st.Cluster, in: make([][]byte, len(st.In)), out: make([][]byte, len(st.Out)), when: make([][]byte, len(st.When))}
+		in := instr{step: st, cluster: st.Cluster, in: make([][]byte, len(st.In)), out: make([][]byte, len(st.Out))}
+		in.when = make([][]byte, len(st.When))
 		if c := st.Cluster; c != nil {
 			var err error
 			if in.kernel, err = bind(c); err != nil {

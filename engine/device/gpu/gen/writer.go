@@ -182,7 +182,8 @@ func (w *writer) guarded(c *Call, params []param, body string) ([]param, string)
 		return params, "\tif (!(" + all + ")) return;\n" + body
 	}
 	shared := strings.Join(sharedMemory.FindAllString(body, -1), "")
-	return params, shared + "\tBARRIER;\n\tif (" + all + ") {\n" + sharedMemory.ReplaceAllString(body, "") + "\tBARRIER;\n\t}\n\tBARRIER;\n"
+	body = sharedMemory.ReplaceAllString(body, "")
+	return params, shared + "\tBARRIER;\n\tif (" + all + ") {\n" + body + "\tBARRIER;\n\t}\n\tBARRIER;\n"
 }
 
 // result is the parameters with which a kernel stores numbers of output 0, and the
