@@ -184,6 +184,9 @@ func (x *Needs) places() map[*Value]place {
 	of := map[*Value]place{}
 	for _, v := range x.graph.Inputs {
 		r := rootOf(v)
+		if v.Meta.Elems() == 0 {
+			continue
+		}
 		if p, ok := of[r]; !ok || v.Meta.Elems() < p.value.Meta.Elems() {
 			of[r] = place{v, -1}
 		}
@@ -191,7 +194,7 @@ func (x *Needs) places() map[*Value]place {
 	for i, n := range x.graph.Nodes {
 		for _, v := range n.Out {
 			r := rootOf(v)
-			if _, ok := of[r]; !ok {
+			if _, ok := of[r]; !ok && v.Meta.Elems() > 0 {
 				of[r] = place{v, i}
 			}
 		}

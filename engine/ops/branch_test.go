@@ -92,3 +92,28 @@ func TestGuardsOfIterations(t *testing.T) {
 		}
 	}
 }
+
+// A segment that has only an empty broadcast of a predicate cannot ask it.
+func TestNoGuardWithoutItsNumber(t *testing.T) {
+	for _, rows := range []int{0, 2} {
+		b := graph.NewBuilder("guards", 1)
+		p, x := b.Input("p", shape.F32()), b.Input("x", shape.F32(rows))
+		list := func(v *graph.Value) []*graph.Value { return []*graph.Value{v} }
+		y := ops.Cond(b, p, func(b *graph.Builder) []*graph.Value { return list(ops.Exp(b, x)) },
+			func(*graph.Builder) []*graph.Value { return list(x) })
+		b.Output("y", y[0])
+		g, err := b.Graph()
+		if err != nil {
+			t.Fatal(err)
+		}
+		segment := &graph.Graph{Name: "segment", Inputs: []*graph.Value{y[0].Node.In[0], x}, Outputs: y}
+		for _, n := range g.Nodes {
+			if n.Op.Kind() != "broadcast_to" {
+				segment.Nodes = append(segment.Nodes, n)
+			}
+		}
+		if got, want := graph.NeedsOf(segment).Any(), rows > 0; got != want {
+			t.Errorf("%d rows: guarded is %v, want %v", rows, got, want)
+		}
+	}
+}
