@@ -117,3 +117,28 @@ func TestNoGuardWithoutItsNumber(t *testing.T) {
 		}
 	}
 }
+
+// A number that a guard asks is computed wherever its node may run, though others need it less.
+func TestGuardsNeedTheirNumbers(t *testing.T) {
+	b := graph.NewBuilder("guards", 1)
+	outer, p, x := b.Input("outer", shape.F32()), b.Input("p", shape.F32()), b.Input("x", shape.F32(2))
+	var inner, y *graph.Value
+	b.Branch(func(v *graph.Value) *graph.Value { return v }, func() { inner, y = ops.Neg(b, p), ops.Exp(b, x) })
+	b.Output("inner", inner)
+	b.Output("y", y)
+	g, err := b.Graph()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, both := range []bool{false, true} {
+		g.Needed = [][]graph.Guard{{{Value: outer}}, {{Value: inner}}}
+		want := 0
+		if both {
+			g.Needed[1], want = append(g.Needed[1], graph.Guard{Value: outer}), 1
+		}
+		needs := graph.NeedsOf(g)
+		if got := len(needs.Guards(0)); got != want || len(needs.Guards(1)) != 1+want {
+			t.Errorf("the number has %d guards and its reader %d, want %d and %d", got, len(needs.Guards(1)), want, 1+want)
+		}
+	}
+}

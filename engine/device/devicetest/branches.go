@@ -47,7 +47,35 @@ func testGuards(t *testing.T, open Opener) {
 				}
 			}
 		}
+		r.keptGuard()
 	})
+}
+
+// keptGuard checks that a guard's number is kept until the step that asks it, though no kernel
+// reads it any more.
+func (r *rig) keptGuard() {
+	r.t.Helper()
+	var p *graph.Value
+	g := Segment(r.t, func(b *graph.Builder) (outs []*graph.Value) {
+		p = ops.Neg(b, b.Input("p", shape.F32(1)))
+		x := b.Input("x", shape.F32(2, 3))
+		shift := ops.Sum(b, p, false)
+		for range 3 { // results of the guard's size
+			shift = ops.Sum(b, ops.Max(b, ops.Add(b, x, shift), false, 0), false)
+		}
+		b.Branch(func(v *graph.Value) *graph.Value { return v }, func() { outs = append(outs, ops.Tanh(b, ops.Add(b, x, shift))) })
+		return outs
+	})
+	g.Needed = [][]graph.Guard{{{Value: p}}}
+	exe := r.compile(g, device.CompileOptions{})
+	for _, number := range []float32{0, 1} {
+		in, out := []device.Buffer{r.upload([]float32{number}, 1), r.upload(ramp(6, 1), 2, 3)}, r.upload(slices.Repeat([]float32{-7}, 6), 2, 3)
+		r.launch(exe, in, []device.Buffer{out})
+		if r.computes() && (r.get(out)[5] == -7) != (number == 0) {
+			r.t.Errorf("where its guard is %v, a step leaves %v", number, r.get(out))
+		}
+		r.drop(append(in, out)...)
+	}
 }
 
 // guard runs a graph of testGuards with the numbers of its guards, and compares it with plain,
