@@ -13,7 +13,7 @@ import (
 // No number comes from memory that nobody wrote.
 func TestSameWeightsFromPoisonedMemory(t *testing.T) {
 	t.Parallel()
-	for name, j := range map[string]job{"mlp": mlpJob(3), "gpt": gptJob(3), "cnn": cnnJob(3), "loop": loopJob(3)} {
+	for name, j := range map[string]job{"mlp": mlpJob(3), "gpt": gptJob(3), "cnn": cnnJob(3), "loop": loopJob(3), "brief": briefJob(3)} {
 		for devices := 1; devices <= 3; devices++ {
 			want, err := plain.trained(j)
 			if err != nil {

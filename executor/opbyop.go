@@ -154,6 +154,12 @@ func (p *Program) results(ctx context.Context, t *task, done device.Event) (list
 	if err := done.Wait(ctx); err != nil && !t.wrote(err) {
 		return nil
 	}
+	if p.skipped(ctx, t) {
+		for _, v := range t.call.Graph.Outputs {
+			list = append(list, fmt.Sprintf("%s %v: skipped, since nothing reads it in this step", v.Name, v.Meta))
+		}
+		return list
+	}
 	for k, n := range t.outNeed {
 		x, name := t.needs[n].Tensor, t.call.Graph.Outputs[k].Name
 		err := p.rt.Residency.Peek(ctx, x, func(b []byte) error {
@@ -165,6 +171,25 @@ func (p *Program) results(ctx context.Context, t *task, done device.Event) (list
 		}
 	}
 	return list
+}
+
+// skipped tells whether the device skipped an op, one of whose guards is not met. Its results
+// are then whatever was in their memory.
+func (p *Program) skipped(ctx context.Context, t *task) bool {
+	if t.call.Graph.Needed == nil {
+		return false
+	}
+	for _, guard := range t.call.Graph.Needed[0] {
+		met, x := true, t.needs[t.inNeed[slices.Index(t.call.Graph.Inputs, guard.Value)]].Tensor
+		err := p.rt.Residency.Peek(ctx, x, func(b []byte) error {
+			met = (shape.View[float32](b)[0] == 0) == guard.Else
+			return nil
+		})
+		if err == nil && !met {
+			return true
+		}
+	}
+	return false
 }
 
 // dropAfterLast has each tensor that the launch is the last to use dropped after the

@@ -175,7 +175,7 @@ func (doubled) Build(m *models.Builder, x *graph.Value) *graph.Value {
 
 // drawJob makes a random job.
 func drawJob(t *rapid.T) job {
-	return drawJobOf(t, mlpJob, gptJob, cnnJob, broadJob, loopJob, linesJob, recurrentLinesJob)
+	return drawJobOf(t, mlpJob, gptJob, cnnJob, broadJob, loopJob, briefJob, linesJob, recurrentLinesJob)
 }
 
 // drawJobOf makes a random job with one of these models.

@@ -41,6 +41,10 @@ type Cluster struct {
 	// Alias lists, per output, the inputs whose memory it may take over once
 	// nothing else reads them.
 	Alias [][]int
+
+	// When are the guards of all nodes. Where one is not met, nothing reads what the cluster
+	// would write: a device skips it, and leaves its outputs as they are.
+	When []graph.Guard
 }
 
 // Single makes a cluster of one node.

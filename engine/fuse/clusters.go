@@ -49,7 +49,7 @@ func (c *cutter) count() {
 		c.search++
 		g.mark, g.missing = c.search, 0 // it does not read itself
 		for _, it := range g.items {
-			for _, v := range it.node.In {
+			for _, v := range it.reads() {
 				if from := c.producer(v); from != nil && from.group.mark != c.search {
 					from.group.mark = c.search
 					from.group.readers = append(from.group.readers, g)
@@ -75,9 +75,12 @@ func (c *cutter) viewsOf() map[*item][]*Cluster {
 // cluster makes a cluster of a group that has stopped growing.
 func (c *cutter) cluster(g *group) *Cluster {
 	if len(g.items) == 1 {
-		return Single(g.items[0].node)
+		k := Single(g.items[0].node)
+		k.When = g.items[0].when
+		return k
 	}
-	k := &Cluster{Frame: g.frame, Raw: -1, Lockstep: g.items[0].rule.class == Rows, Batch: g.items[0].rule.class == Small}
+	first := g.items[0]
+	k := &Cluster{Frame: g.frame, Raw: -1, When: first.when, Lockstep: first.rule.class == Rows, Batch: first.rule.class == Small}
 	if g.head != nil {
 		k.Head = g.head.node
 	}
@@ -115,7 +118,7 @@ func (c *cutter) leaves(it *item, v *graph.Value) bool {
 		return true
 	}
 	for _, r := range it.after {
-		if r.group != it.group && slices.ContainsFunc(r.node.In, func(in *graph.Value) bool { return c.root(in) == v }) {
+		if r.group != it.group && slices.ContainsFunc(r.reads(), func(in *graph.Value) bool { return c.root(in) == v }) {
 			return true
 		}
 	}

@@ -39,9 +39,11 @@ type Edge struct {
 
 // Alone makes every node a cluster of its own.
 func Alone(g *graph.Graph) *Cuts {
-	c := &Cuts{}
-	for _, n := range g.Nodes {
-		c.Clusters = append(c.Clusters, Single(n))
+	c, needs := &Cuts{}, graph.NeedsOf(g)
+	for i, n := range g.Nodes {
+		k := Single(n)
+		k.When = needs.Guards(i)
+		c.Clusters = append(c.Clusters, k)
 	}
 	return c
 }
@@ -109,7 +111,7 @@ func (c *cutter) pair() {
 		g := open[x]
 		if g == nil {
 			open[x] = it.group
-		} else if g.frame == it.frame && !c.waits(it, g) && c.detour(g, it.group) == nil {
+		} else if g.frame == it.frame && sameGuards(g, it.group) && !c.waits(it, g) && c.detour(g, it.group) == nil {
 			c.merge(g, it.group)
 		}
 	}
@@ -125,7 +127,7 @@ func (c *cutter) batch() {
 		case it.rule.class != Small || it.frame.Elems > mostBatched:
 		case open == nil:
 			open = it.group
-		case len(open.items) < mostInBatch && c.independent(open, it.group):
+		case len(open.items) < mostInBatch && sameGuards(open, it.group) && c.independent(open, it.group):
 			c.merge(open, it.group)
 		}
 	}

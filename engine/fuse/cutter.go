@@ -26,12 +26,14 @@ type value struct {
 // newCutter makes a group of every node that is no view.
 func newCutter(g *graph.Graph, check *stop.Check) *cutter {
 	c := &cutter{graph: g, stop: check, values: graph.NewTable[value](g)}
+	needs := graph.NeedsOf(g)
 	for i, n := range stop.Each(check, g.Nodes) {
 		if IsView(n) {
 			*c.values.At(n.Out[0]) = value{maker: c.producer(n.In[0]), shown: c.root(n.In[0])}
 			continue
 		}
 		it := newItem(n, i)
+		it.when = needs.Guards(i)
 		it.group = &group{first: i, items: []*item{it}, frame: it.frame}
 		if it.rule.class == Head {
 			it.group.head = it
@@ -63,7 +65,7 @@ func (c *cutter) link(alias []int) {
 		if Ends(it.node) {
 			ends = append(ends, it)
 		}
-		for _, v := range it.node.In {
+		for _, v := range it.reads() {
 			if users := donated[c.root(v)]; users != nil {
 				*users = append(*users, it)
 			}

@@ -23,6 +23,11 @@
 // joined only if no path between them leads through a third. A node that writes to a donated input's memory
 // counts as coming after all who read it, so that no cluster has to come both before and after another.
 //
+// # Why are nodes with other guards not fused?
+//
+// A cluster of a branch is skipped as one where the branch is not chosen (graph.Needs). A node with fewer
+// guards would have to run then, and one with more would run for nothing, on inputs that were not computed.
+//
 // # Why do heads make tiles, and what may follow them?
 //
 // A product, a convolution, a norm, a gather and a pool's gradient are heads: each gives every tile of its

@@ -2,6 +2,7 @@ package fuse
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/shape"
@@ -17,6 +18,7 @@ type item struct {
 	at     int // position in the graph
 	rule   rule
 	frame  Frame
+	when   []graph.Guard
 	after  []*item // those that must run after it
 	before []*item // those that must run before it
 	group  *group
@@ -56,6 +58,18 @@ func newItem(n *graph.Node, at int) *item {
 		it.alone("has no elements")
 	}
 	return it
+}
+
+// reads lists what the node reads: its inputs, and the numbers of its guards.
+func (it *item) reads() []*graph.Value {
+	if len(it.when) == 0 {
+		return it.node.In
+	}
+	all := slices.Clone(it.node.In)
+	for _, guard := range it.when {
+		all = append(all, guard.Value)
+	}
+	return all
 }
 
 // alone keeps the item from being fused, for a reason.

@@ -27,6 +27,8 @@ func (c *cutter) refusal(a, b *group) string {
 		return fmt.Sprintf("%s and %s both make tiles of their own", a.head.node.Op.Kind(), b.head.node.Op.Kind())
 	case a.items[0].node.Phase == graph.Forward && slices.ContainsFunc(b.items, func(it *item) bool { return it.node.Recomputed }):
 		return "it is recomputed so that it need not be kept"
+	case !sameGuards(a, b):
+		return "one of them may be skipped without the other"
 	case !fits:
 		return fmt.Sprintf("%v do not go with %v", a.frame, b.frame)
 	case len(a.items)+len(b.items) > mostNodes:
@@ -43,6 +45,9 @@ func (c *cutter) refusal(a, b *group) string {
 	}
 	return ""
 }
+
+// sameGuards tells whether two groups are skipped together.
+func sameGuards(a, b *group) bool { return slices.Equal(a.items[0].when, b.items[0].when) }
 
 // sideways is the reason why one of two groups needs more than tiles of the other:
 // it reads a sum, or an output of a head that is not made of tiles, or it sums

@@ -224,7 +224,7 @@ type Node struct {
 	Of    *Node  // for Backward: the forward node that it differentiates, or recomputes
 
 	Recomputed  bool // it computes the values of Of a second time: see Recompute
-	Conditional bool // it is of a branch, and its values may go unused: NaN is no failure
+	Conditional bool // it is of a branch, and its values may go unused: NaN is no failure, and devices may skip it: see Needs
 
 	Part *Part // what it computes of the results of another node; nil: it computes all of its own
 }
@@ -284,6 +284,11 @@ type Graph struct {
 	Outputs []*Value // values that a caller may fetch; of a segment: all values that others read, in order
 	Assigns []Assign
 	Accums  []Accum
+
+	// Needed lists, per output, guards without which nobody needs it: then it may be whatever was
+	// in its memory. A guard whose number the graph neither reads nor makes counts as met.
+	// Nil: all outputs are needed.
+	Needed [][]Guard
 }
 
 // Find is the value of that name; nil if there is none.

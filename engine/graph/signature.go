@@ -11,7 +11,8 @@ import (
 
 // Signature identifies the computation of a graph: two graphs with equal
 // signatures can share an executable. It covers the ops with their attributes, the
-// connections, all metadata (of the whole, too, where a node computes a part), and the order of inputs, variables, outputs, sums
+// connections, all metadata (of the whole, too, where a node computes a part), the guards
+// of nodes, and the order of inputs, variables, outputs, sums
 // and assignments. It does not cover names, layers, phases or config lines. It is 32
 // hexadecimal digits of a SHA-256.
 func Signature(g *Graph) string {
@@ -26,12 +27,16 @@ func SignatureUntil(g *Graph, ask func() error) (string, error) {
 	s := signer{number: NewTable[int](g)}
 	s.list("in", g.Inputs)
 	s.list("var", g.Vars)
-	for _, n := range stop.Each(check, g.Nodes) {
+	needs := NeedsOf(g)
+	for i, n := range stop.Each(check, g.Nodes) {
 		s.text = fmt.Appendf(s.text, "%s%+v\n", n.Op.Kind(), n.Op) // OpString
 		s.list("read", n.In)
 		s.list("write", n.Out)
 		if w := n.Whole(); w != n {
 			s.text = fmt.Appendf(s.text, "of %v %v\n", Metas(w.In), Metas(w.Out))
+		}
+		for _, guard := range needs.Guards(i) {
+			s.list(fmt.Sprintf("when else=%v", guard.Else), []*Value{guard.Value})
 		}
 	}
 	for _, a := range g.Accums {

@@ -9,8 +9,10 @@ import (
 // Cond chooses by the number p, an f32[]: it returns the values of then if p is not 0, and
 // the values of otherwise if it is. Both must return equally many values, of equal metadata.
 //
-// Devices compute both branches, and p never leaves them. Nothing of the branch that is
-// not chosen gets out: neither a value nor a gradient, NaN and Inf included.
+// Devices read p in their own memory, and skip what the branch that is not chosen would
+// compute, forward and backward. Nothing of it gets out: neither a value nor a gradient, NaN
+// and Inf included. What a branch computes that something outside reads in another way, such
+// as an output of the graph, is computed in any case.
 func Cond(b *graph.Builder, p *graph.Value, then, otherwise func(b *graph.Builder) []*graph.Value) []*graph.Value {
 	if p.Meta.Elems() != 1 {
 		b.Fail(fmt.Errorf("%w: cond: the predicate is %v, expected one number: choose element by element with SelectOf", graph.ErrShape, p.Meta))
@@ -65,8 +67,9 @@ func branch(b *graph.Builder, op SelectGrad, p *graph.Value, body func()) {
 // carry, an f32[], is not 0, but at most bound times. The bound is at most [MaxIterations].
 // It returns the last carry.
 //
-// Devices compute all iterations, and the number never leaves them. Where it is 0 the
-// carry stays as it is, and nothing of body gets out, as in [Cond].
+// The graph has all iterations. Devices read the number in their own memory: where it is 0
+// the carry stays as it is, and body is skipped, as in [Cond]. The test of each iteration is
+// computed, and so is the gradient of a parameter over the rows of all.
 func While(b *graph.Builder, bound int, carry []*graph.Value, test func(b *graph.Builder, carry []*graph.Value) *graph.Value,
 	body func(b *graph.Builder, carry []*graph.Value) []*graph.Value) []*graph.Value {
 	if err := iterations("while", bound); err != nil {

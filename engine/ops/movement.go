@@ -42,6 +42,9 @@ func (o Reshape) Cost(_, _ []shape.Meta) graph.Cost { return graph.Cost{Flops: 1
 // Alias is the input.
 func (o Reshape) Alias() []int { return []int{0} }
 
+// Repeats tells that the numbers are the input's.
+func (o Reshape) Repeats() {}
+
 // Transpose reorders dimensions: dimension i of the output is dimension
 // Perm[i] of the input.
 type Transpose struct{ Perm []int }

@@ -149,6 +149,9 @@ func (o BroadcastTo) Grad(b *graph.Builder, n *graph.Node, dy []*graph.Value) []
 // Cost counts the copying.
 func (o BroadcastTo) Cost(in, out []shape.Meta) graph.Cost { return perElem(0, 0, in, out) }
 
+// Repeats tells that the numbers are the input's.
+func (o BroadcastTo) Repeats() {}
+
 // SumSquares is the sum of squares of all elements, f32[].
 type SumSquares struct{}
 

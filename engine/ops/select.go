@@ -60,6 +60,11 @@ func (o Select) Cost(in, out []shape.Meta) graph.Cost { return perElem(1, out[0]
 // Alias lets the result take over a's memory.
 func (o Select) Alias() []int { return []int{1} }
 
+// Chooses reads each number from one of the two.
+func (o Select) Chooses() []graph.Choice {
+	return []graph.Choice{graph.Always, graph.WhereNot0, graph.Where0}
+}
+
 // SelectGrad is dx from (p, dy) of one shape: dy where p is not 0, and 0 elsewhere; with
 // Else the other way round.
 type SelectGrad struct{ Else bool }
@@ -82,6 +87,14 @@ func (o SelectGrad) Cost(in, out []shape.Meta) graph.Cost {
 
 // Alias lets dx take over dy's memory.
 func (o SelectGrad) Alias() []int { return []int{1} }
+
+// Chooses reads dy where it is not zeroed.
+func (o SelectGrad) Chooses() []graph.Choice {
+	if o.Else {
+		return []graph.Choice{graph.Always, graph.Where0}
+	}
+	return []graph.Choice{graph.Always, graph.WhereNot0}
+}
 
 // Less is 1 where x < y, and 0 elsewhere, with NumPy's broadcasting.
 func Less(b *graph.Builder, x, y *graph.Value) *graph.Value { return comparison(b, "less", x, y) }

@@ -78,6 +78,10 @@ func (p *program) Run(l *streams.Launch) error {
 		}
 		p.point(in, l)
 		start := time.Now()
+		if p.skipped(in, l) {
+			l.Completed(in.step)
+			continue
+		}
 		if err := p.compute(in); err != nil {
 			return err
 		}
@@ -98,6 +102,17 @@ func (p *program) point(in *instr, l *streams.Launch) {
 		in.args.Out[i] = p.card.at(l.Offset(s), s.Size)
 	}
 	in.args.Scratch = p.card.at(l.Scratch()+p.temps, p.scratch)
+}
+
+// skipped tells whether nothing reads what a step would write: a guard is not met.
+func (p *program) skipped(in *instr, l *streams.Launch) bool {
+	for _, guard := range in.step.When {
+		number := shape.View[float32](p.card.at(l.Offset(guard.Storage), guard.Size))[0]
+		if (number == 0) != guard.Else {
+			return true
+		}
+	}
+	return false
 }
 
 // compute runs one step.

@@ -137,9 +137,17 @@ func (c *cutter) call(st *planner.Step) (Call, error) {
 	for a, v := range n.In {
 		in[a] = b.reshaped(b.input(c.memory(st.In[a])), v.Meta)
 	}
+	var when []graph.Guard
+	for _, guard := range st.When {
+		when = append(when, graph.Guard{Value: b.input(c.memory(guard.Storage)), Else: guard.Else})
+	}
 	for o, v := range b.node(n, in) {
 		m := c.write(st.Out[o], n.Out[o])
 		b.output(m, b.reshaped(v, m.Meta))
+		b.call.Graph.Needed = append(b.call.Graph.Needed, when)
+	}
+	for _, view := range b.call.Graph.Nodes { // it is skipped with the node
+		view.Conditional = n.Conditional
 	}
 	return b.call, nil
 }

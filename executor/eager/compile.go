@@ -157,16 +157,18 @@ func (e *entry) release() {
 // pair finds which outputs of the entry's graph can be computed in which inputs: each
 // takes over one at most.
 func (e *entry) pair() {
+	needs := graph.NeedsOf(e.graph)
 	for k, v := range e.graph.Outputs[:min(len(e.graph.Outputs), mostDonated)] {
-		if j := takesOver(e.graph, v); j >= 0 && e.over[j] < 0 && e.graph.Inputs[j].Meta.Equal(v.Meta) {
+		if j := takesOver(e.graph, needs, v); j >= 0 && e.over[j] < 0 && e.graph.Inputs[j].Meta.Equal(v.Meta) {
 			e.alias[k], e.over[j] = j, k
 		}
 	}
 }
 
 // takesOver is the input of g in whose memory the node of v can write v; -1 if there is
-// none. Nothing that comes after the node may read the input, nor a view of it.
-func takesOver(g *graph.Graph, v *graph.Value) int {
+// none. Nothing that comes after the node may read the input, nor a view of it, nor have it
+// as a guard.
+func takesOver(g *graph.Graph, needs *graph.Needs, v *graph.Value) int {
 	n := v.Node
 	if n == nil {
 		return -1
@@ -176,8 +178,9 @@ func takesOver(g *graph.Graph, v *graph.Value) int {
 		return -1
 	}
 	in := n.In[a.Alias()[v.Out]]
-	for _, reader := range g.Nodes {
-		if reader != n && slices.Contains(reader.In, in) && (reader.ID > n.ID || fuse.IsView(reader)) {
+	for i, reader := range g.Nodes {
+		guards := slices.ContainsFunc(needs.Guards(i), func(x graph.Guard) bool { return x.Value == in })
+		if reader != n && (guards || slices.Contains(reader.In, in)) && (reader.ID > n.ID || fuse.IsView(reader)) {
 			return -1
 		}
 	}

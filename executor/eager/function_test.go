@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -399,5 +400,54 @@ func TestLoopsInFunctions(t *testing.T) {
 				t.Errorf("gradient %d at %d is %v, with a tape %v", i, j, a[j], b[j])
 			}
 		}
+	}
+}
+
+// computed counts the calls of counted.
+var computed atomic.Int64
+
+// counted copies its input, and counts.
+type counted struct{}
+
+func (counted) Kind() string { return "counted" }
+
+func (counted) Infer(in []shape.Meta) ([]shape.Meta, error) { return in, nil }
+
+func (counted) Grad(b *graph.Builder, _ *graph.Node, dy []*graph.Value) []*graph.Value {
+	return b.Apply(counted{}, dy[0])
+}
+
+func (counted) Cost(in, out []shape.Meta) graph.Cost { return moved(in, out) }
+
+func (counted) Compute(in, out []graph.Tensor) error {
+	computed.Add(1)
+	copy(out[0].F, in[0].F)
+	return nil
+}
+
+// A function whose loop ends after 3 of 50 iterations computes 3, and its gradients 3 more.
+func TestFunctionThatEndsEarly(t *testing.T) {
+	r := open(t, 1, ContextOptions{})
+	doubled := Compile("doubled", func(b *graph.Builder, in []*graph.Value) []*graph.Value {
+		return ops.While(b, 50, in,
+			func(b *graph.Builder, c []*graph.Value) *graph.Value {
+				return ops.Less(b, ops.Sum(b, c[0], false), ops.Const(b, shape.F32(), 7))
+			},
+			func(b *graph.Builder, c []*graph.Value) []*graph.Value {
+				return []*graph.Value{ops.ScaleBy(b, b.One(counted{}, c[0]), 2)}
+			})
+	})
+	x := r.floats([]float32{1}, 1)
+	computed.Store(0)
+	r.expect(r.One(doubled, x.Ref()), 8)
+	if n := computed.Load(); n != 3 {
+		t.Errorf("%d iterations were computed, want 3", n)
+	}
+	computed.Store(0)
+	out := r.Execute(doubled.Gradients(0), x)
+	r.expect(out[0], 8)
+	r.expect(out[1], 8)
+	if n := computed.Load(); n != 6 {
+		t.Errorf("%d iterations were computed forward and backward, want 6", n)
 	}
 }

@@ -59,7 +59,7 @@ func Make(g *Groups, at Grain, replicas int) (segments []Segment, err error) {
 		l.id = i
 		segments = append(segments, b.bind(l))
 	}
-	return segments, nil
+	return segments, findNeeded(g.Index, segments)
 }
 
 // listSegments lists the nodes of each segment in running order, and the

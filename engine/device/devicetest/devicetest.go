@@ -63,6 +63,8 @@ var checks = []check{
 	{"TwoStreams", testTwoStreams},
 	{"SteadyState", testSteadyState},
 	{"RandomGraphs", testRandomGraphs},
+	{"Guards", testGuards},
+	{"Branches", testBranches},
 	{"OpByOp", testOpByOp},
 	{"Parts", testParts},
 }

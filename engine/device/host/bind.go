@@ -24,6 +24,7 @@ func bindPlan(p *planner.Plan, o device.CompileOptions, bind func(*fuse.Cluster)
 			continue
 		}
 		in := instr{step: st, cluster: st.Cluster, in: make([][]byte, len(st.In)), out: make([][]byte, len(st.Out))}
+		in.when = make([][]byte, len(st.When))
 		if c := st.Cluster; c != nil {
 			var err error
 			if in.kernel, err = bind(c); err != nil {
@@ -34,6 +35,9 @@ func bindPlan(p *planner.Plan, o device.CompileOptions, bind func(*fuse.Cluster)
 		}
 		for a, s := range st.In {
 			pr.connect(p, s, &in.in[a])
+		}
+		for g, guard := range st.When {
+			pr.connect(p, guard.Storage, &in.when[g])
 		}
 		for a, s := range st.Out {
 			pr.connect(p, s, &in.out[a])

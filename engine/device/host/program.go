@@ -6,6 +6,7 @@ import (
 	"github.com/berth-ml/berth/engine/device/streams"
 	"github.com/berth-ml/berth/engine/fuse"
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/shape"
 )
 
 // instr is one step of a program: a kernel, with its arguments bound to memory.
@@ -16,6 +17,17 @@ type instr struct {
 	work    *device.Work  // the cluster, as times tells of it; nil before the first time
 	packing *packing      // nil unless the kernel packs an input of the graph
 	in, out [][]byte
+	when    [][]byte // the numbers of the step's guards
+}
+
+// skipped tells whether nothing reads what the instruction would write: a guard is not met.
+func (in *instr) skipped() bool {
+	for g, number := range in.when {
+		if is0 := shape.View[float32](number)[0] == 0; is0 != in.step.When[g].Else {
+			return true
+		}
+	}
+	return false
 }
 
 // block is a range of the scratch, in bytes.

@@ -30,6 +30,10 @@ func (p *program) Run(l *streams.Launch) (err error) {
 		if err := l.Await(in.step); err != nil {
 			return err
 		}
+		if in.skipped() {
+			l.Completed(in.step)
+			continue
+		}
 		if in.kernel == nil {
 			copy(in.out[0], in.in[0])
 		} else if err := p.runKernel(in, l, timed); err != nil {

@@ -12,7 +12,7 @@ func setLifetimes(steps []Step) {
 		for _, s := range steps[i].Out {
 			s.first, s.last = i, i
 		}
-		for _, s := range steps[i].In {
+		for _, s := range steps[i].reads() {
 			s.last = i
 		}
 	}
@@ -32,6 +32,11 @@ func mergeInPlace(steps []Step, temps []*Storage, check *stop.Check) []*Storage 
 	for i := range stop.Each(check, steps) {
 		st := &steps[i]
 		resolve(st.In)
+		for g := range st.When {
+			if s := st.When[g].Storage; s.in != nil {
+				st.When[g].Storage = s.in
+			}
+		}
 		for o, s := range st.Out {
 			if t := st.reusable(o, i); t != nil && s.Class == Temporary {
 				t.last, s.in, st.Out[o] = s.last, t, t
@@ -47,7 +52,7 @@ func mergeInPlace(steps []Step, temps []*Storage, check *stop.Check) []*Storage 
 func (st *Step) reusable(o, i int) *Storage {
 	for _, a := range st.alias(o) {
 		t := st.In[a]
-		if t.Class == Temporary && t.last == i && t.Size == st.Out[o].Size && count(st.In, t) == 1 && !slices.Contains(st.Out, t) {
+		if t.Class == Temporary && t.last == i && t.Size == st.Out[o].Size && count(st.reads(), t) == 1 && !slices.Contains(st.Out, t) {
 			return t
 		}
 	}

@@ -59,7 +59,7 @@ func (o *orderer) late() (late []bool, moved bool) {
 	after := map[*Storage]bool{} // written by a late step
 	found := false
 	for i, st := range stop.Each(o.stop, o.steps) {
-		for _, s := range st.In {
+		for _, s := range st.reads() {
 			late[i] = late[i] || after[s]
 		}
 		for _, s := range st.Out {
@@ -91,7 +91,7 @@ func (o *orderer) mustPrecede() (ends []int, readers [][]int) {
 		if o.steps[i].ends() {
 			ends = append(ends, i)
 		}
-		for _, s := range o.steps[i].In {
+		for _, s := range o.steps[i].reads() {
 			if s.Class == Input && donated[s.Index] {
 				readers[s.Index] = append(readers[s.Index], i)
 			}
@@ -145,7 +145,7 @@ func (o *orderer) edges(before [][]int) (after [][]int, missing []int) {
 	}
 	after, missing = make([][]int, len(o.steps)), make([]int, len(o.steps))
 	for i, st := range stop.Each(o.stop, o.steps) {
-		for _, s := range st.In {
+		for _, s := range st.reads() {
 			if s.Class != Input {
 				before[i] = append(before[i], s.writer)
 			}

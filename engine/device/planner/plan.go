@@ -137,6 +137,13 @@ func (p *Plan) assignCluster(c *fuse.Cluster) error {
 		st.In = append(st.In, s)
 	}
 	view := fuse.IsView(c.Nodes[0])
+	for _, guard := range c.When {
+		s := *p.of.At(guard.Value)
+		if s == nil && !view {
+			return fmt.Errorf("BUG: %s waits for %v, which is neither an input nor computed before", c.Describe(), guard.Value)
+		}
+		st.When = append(st.When, Guard{s, guard.Else})
+	}
 	for _, v := range c.Out {
 		of := p.of.At(v)
 		if *of != nil {
@@ -189,7 +196,7 @@ func (p *Plan) canCompute(s *Storage, j int) bool {
 	}
 	st := &p.Steps[s.writer]
 	at := st.alias(slices.Index(st.Out, s))
-	for a, in := range st.In {
+	for a, in := range st.reads() {
 		if in == p.ins[j] && !slices.Contains(at, a) {
 			return false
 		}

@@ -41,14 +41,34 @@ func (s *Storage) Overwrites(alias []int) int {
 	return alias[s.Index]
 }
 
+// Guard is a guard of a step: the step runs only where the first number of Storage is not 0
+// or, with Else, where it is 0.
+type Guard struct {
+	*Storage
+	Else bool
+}
+
 // Step is one kernel of a plan, or a copy if Cluster is nil.
 type Step struct {
 	Cluster *fuse.Cluster
 	In, Out []*Storage
+	When    []Guard // the cluster's: where one is not met, the step must not run
 
 	Reads      []int // inputs that no step before reads
 	Overwrites []int // donated inputs that no step before overwrites
 	Completes  []int // outputs with memory of their own that are complete after the step, before the last one
+}
+
+// reads lists all storages that the step reads.
+func (st *Step) reads() []*Storage {
+	if len(st.When) == 0 {
+		return st.In
+	}
+	all := slices.Clone(st.In)
+	for _, guard := range st.When {
+		all = append(all, guard.Storage)
+	}
+	return all
 }
 
 // alias lists the inputs in whose memory output o may be computed.

@@ -17,7 +17,7 @@ func (p *Plan) setUses(checked bool) error {
 		if st.Empty() {
 			continue
 		}
-		for _, s := range st.In {
+		for _, s := range st.reads() {
 			if s.Class == Input && !read[s.Index] {
 				read[s.Index] = true
 				st.Reads = append(st.Reads, s.Index)

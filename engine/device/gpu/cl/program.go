@@ -144,6 +144,9 @@ func (p *program) fits(in *instr) bool {
 	for _, s := range slices.Concat(in.step.In, in.step.Out) {
 		most = max(most, s.Size)
 	}
+	for _, guard := range in.step.When {
+		most = max(most, guard.Size)
+	}
 	return most <= p.memory.bytes
 }
 
@@ -282,6 +285,8 @@ func (p *program) value(l *streams.Launch, in *instr, a gen.Arg) int64 {
 		return a.Value + l.Offset(in.step.In[a.Index])
 	case gen.Out:
 		return a.Value + l.Offset(in.step.Out[a.Index])
+	case gen.When:
+		return a.Value + l.Offset(in.step.When[a.Index].Storage)
 	case gen.Scratch:
 		return a.Value + p.plan.TempBytes + l.Scratch()
 	}

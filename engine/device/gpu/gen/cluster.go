@@ -17,7 +17,7 @@ func Node(n *graph.Node) (calls []Call, scratch int64, err error) { return Clust
 //
 // Each result has the bits that it has when the nodes run alone.
 func Cluster(c *fuse.Cluster) (calls []Call, scratch int64, err error) {
-	w := &writer{}
+	w := &writer{when: c.When}
 	switch {
 	case len(c.Nodes) == 1:
 		err = w.alone(c)

@@ -27,6 +27,7 @@ const (
 	In      Role = iota // input Index of the cluster
 	Out                 // output Index of the cluster
 	Scratch             // the cluster's scratch, Value bytes from its start
+	When                // number of guard Index of the cluster
 	Number              // no memory: Value itself
 	Site                // no memory: the number of the step in its program, at least 1
 	Table               // memory of its own, which the driver fills with Floats once: its handle

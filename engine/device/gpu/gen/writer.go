@@ -3,6 +3,7 @@ package gen
 import (
 	"fmt"
 	"hash/fnv"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -23,7 +24,8 @@ func of[T graph.Op](f func(w *writer, o T)) template {
 // writer collects the kernels of a cluster.
 type writer struct {
 	calls   []Call
-	scratch int64 // bytes; each node uses them from the start
+	scratch int64         // bytes; each node uses them from the start
+	when    []graph.Guard // of the cluster: each kernel begins with them
 
 	// The node whose kernels are written now.
 	node      *graph.Node
@@ -131,6 +133,7 @@ func (w *writer) add(c Call, params []param, body string) {
 	if c.Groups == 0 && c.Items == 0 {
 		return
 	}
+	params, body = w.guarded(&c, params, body)
 	var text, views strings.Builder
 	c.Node = w.node
 	for i, p := range params {
@@ -153,6 +156,34 @@ func (w *writer) add(c Call, params []param, body string) {
 	c.Name = fmt.Sprintf("k%016x", h.Sum64())
 	c.Source = "KERNEL void " + c.Name + rest
 	w.calls = append(w.calls, c)
+}
+
+// sharedMemory is the declarations of a group's memory in the text of a kernel.
+var sharedMemory = regexp.MustCompile(`(?m)^\t+SHARED [^;]*;\n`)
+
+// guarded adds the cluster's guards to a kernel: where one is not met, it does nothing. All
+// lanes read the same numbers, so all of a group come to its barriers, or none. Around such
+// barriers, pocl's kernels hang unless there is one before the condition and one behind.
+func (w *writer) guarded(c *Call, params []param, body string) ([]param, string) {
+	if len(w.when) == 0 {
+		return params, body
+	}
+	params = slices.Clip(params)
+	met := make([]string, len(w.when))
+	for i, guard := range w.when {
+		params = append(params, memory("const f32", fmt.Sprint("WHEN", i), When, i))
+		met[i] = fmt.Sprintf("WHEN%d[0] != 0.0f", i)
+		if guard.Else {
+			met[i] = fmt.Sprintf("WHEN%d[0] == 0.0f", i)
+		}
+	}
+	all := strings.Join(met, " && ")
+	if c.Groups == 0 {
+		return params, "\tif (!(" + all + ")) return;\n" + body
+	}
+	shared := strings.Join(sharedMemory.FindAllString(body, -1), "")
+	body = sharedMemory.ReplaceAllString(body, "")
+	return params, shared + "\tBARRIER;\n\tif (" + all + ") {\n" + body + "\tBARRIER;\n\t}\n\tBARRIER;\n"
 }
 
 // result is the parameters with which a kernel stores numbers of output 0, and the
