@@ -80,20 +80,39 @@ func OfSamples(op graph.Op, samples int) graph.Op {
 	return op
 }
 
-// ByChannels reports whether some channels of a node's result are computed from the same
-// channels, along dimension 1, of one input and from the others as they are, with the same
-// bits; and which input that is. The result has its channels along dimension 0. These are
-// the gradients that convolutions and their biases sum over samples.
-func ByChannels(n *graph.Node) (input int, ok bool) {
+// Channels says how a node can be cut over its channels: the axis of each input and of each result
+// that the parts are ranges of, or -1 for what each part reads whole.
+type Channels struct{ In, Out []int }
+
+// Of is how many channels n has.
+func (c Channels) Of(n *graph.Node) int { return n.Out[0].Meta.Shape[c.Out[0]] }
+
+// Equal reports whether two nodes are cut alike.
+func (c Channels) Equal(d Channels) bool {
+	return slices.Equal(c.In, d.In) && slices.Equal(c.Out, d.Out)
+}
+
+// ByChannels reports whether some channels of a node's results are computed from the same
+// channels of some inputs and from the others as they are, with the same bits; and how. These are
+// sums over samples: the gradients of weights and biases. Where there are two ways, each part of the
+// first can be cut by the second, too.
+func ByChannels(n *graph.Node) (ways []Channels) {
 	switch op := n.Op.(type) {
 	case Conv2DGradW:
-		return 1, op.Groups == 1
+		if op.Groups == 1 {
+			return []Channels{{In: []int{-1, 1}, Out: []int{0}}}
+		}
+	case MatMul:
+		if op.TransA && !op.TransB && n.In[0].Meta.Shape.Rank() == 2 && n.In[1].Meta.Shape.Rank() == 2 {
+			return []Channels{{In: []int{1, -1}, Out: []int{0}}, {In: []int{-1, 1}, Out: []int{1}}}
+		}
 	case SumTo:
 		x, to := n.In[0].Meta.Shape, n.Out[0].Meta.Shape
-		sums := x.Rank() == 4 && x[2]*x[3] > 1 && to.Equal(shape.Of(x[1], 1, 1))
-		return 0, sums
+		if x.Rank() == 4 && x[2]*x[3] > 1 && to.Equal(shape.Of(x[1], 1, 1)) {
+			return []Channels{{In: []int{1}, Out: []int{0}}}
+		}
 	}
-	return 0, false
+	return nil
 }
 
 // OfChannels is the op that computes so many channels of what op computes: see [ByChannels].

@@ -19,9 +19,10 @@ type Cuts struct {
 
 // way is how a node is cut.
 type way struct {
-	kind     string // of the node's op
-	channels int    // the input with the channels that it is cut over; -1 if it is cut over samples
-	samples  []bool // the inputs that are cut over samples
+	kind     string         // of the node's op
+	samples  []bool         // the inputs that are cut over samples; nil if it is cut over channels
+	channels []ops.Channels // how it is cut over channels, and how each part of that is
+	ranges   ranges         // by the first of these
 }
 
 // suits reports whether n can be cut in that way: in a graph of other nodes, what has the ID of a node that
@@ -31,8 +32,13 @@ func (w way) suits(n *graph.Node) bool {
 		return false
 	}
 	if w.samples == nil {
-		input, ok := ops.ByChannels(n)
-		return ok && input == w.channels && n.In[input].Meta.Shape[1] > 1
+		ways := ops.ByChannels(n)
+		for i, by := range w.channels {
+			if i == len(ways) || !by.Equal(ways[i]) || by.Of(n) < 2 {
+				return false
+			}
+		}
+		return true
 	}
 	if len(n.In) != len(w.samples) {
 		return false
@@ -75,19 +81,57 @@ func Choose(g *graph.Graph, limit int64, count int, scratch func(n *graph.Node) 
 		}
 		fetched := slices.ContainsFunc(n.Out, func(v *graph.Value) bool { return asked[v.ID] })
 		if cut, ok := ops.BySamples(n); ok && n.Out[0].Meta.Shape[0] >= count && !fetched {
-			c.consider(n, way{kind: n.Op.Kind(), channels: -1, samples: cut}, count, limit, scratch)
-		} else if input, ok := ops.ByChannels(n); ok {
-			if of := channelParts(n.In[input], count); of > 1 {
-				c.consider(n, way{kind: n.Op.Kind(), channels: input}, of, limit, scratch)
+			c.consider(n, way{kind: n.Op.Kind(), samples: cut}, count, limit, scratch)
+		} else if ways := ops.ByChannels(n); len(ways) > 0 {
+			w := way{kind: n.Op.Kind(), channels: ways[:1], ranges: rangesOf(ways)}
+			if len(ways) > 1 && c.twice(n, ways) {
+				w.channels = ways
+			}
+			if of := w.ranges.parts(ways[0].Of(n), count); of > 1 {
+				c.consider(n, w, of, limit, scratch)
 			}
 		}
 	}
 	return c
 }
 
-// channelParts is the parts of a tensor over its channels: each has two or more, since the sums over a
+// ranges is how the channels of a node are cut by one of its ways.
+type ranges struct {
+	label string // of all ranges: with the number of a range it tells values apart
+	most  int
+}
+
+// channels are those of convolutions. A matrix that is a sum over samples has rows and columns: each range of its rows
+// may be cut again, so these are fewer.
+var (
+	channels = ranges{"channels", most}
+	rows     = ranges{"rows", 16}
+	columns  = ranges{"columns", 8}
+)
+
+// rangesOf is how a node that can be cut in such ways is cut by the first of them.
+func rangesOf(ways []ops.Channels) ranges {
+	if len(ways) > 1 {
+		return rows
+	}
+	return channels
+}
+
+// parts is the parts that so many channels are cut into: each has two or more, since the sums over a
 // single one would be another loop.
-func channelParts(v *graph.Value, count int) int { return min(count, v.Meta.Shape[1]/2) }
+func (r ranges) parts(channels, count int) int { return min(count, r.most, channels/2) }
+
+// twice reports whether a node is to be cut by both ways: parts by the first alone would each need much memory,
+// for what is whole in all of them.
+func (c *Cuts) twice(n *graph.Node, ways []ops.Channels) bool {
+	var whole int64
+	for i, v := range n.In {
+		if ways[0].In[i] < 0 {
+			whole += v.Meta.Bytes()
+		}
+	}
+	return whole > c.Bytes && columns.parts(ways[1].Of(n), c.Count) > 1
+}
 
 // consider cuts a node into so many parts if it needs much memory.
 func (c *Cuts) consider(n *graph.Node, w way, count int, limit int64, scratch func(n *graph.Node) int64) {
@@ -95,8 +139,10 @@ func (c *Cuts) consider(n *graph.Node, w way, count int, limit int64, scratch fu
 	for i, v := range n.In {
 		switch {
 		case slices.Contains(n.In[:i], v):
-		case i == w.channels, w.samples != nil && w.samples[i]:
+		case w.samples != nil && w.samples[i], w.samples == nil && w.channels[0].In[i] >= 0:
 			parted += v.Meta.Bytes()
+		case len(w.channels) > 1:
+			whole += v.Meta.Bytes() / int64(columns.parts(w.channels[1].Of(n), c.Count))
 		default:
 			whole += v.Meta.Bytes()
 		}
@@ -118,7 +164,7 @@ func (c Cuts) Apply(g *graph.Graph, check *stop.Check) *graph.Graph {
 	}
 	b := &builder{
 		c: c, g: new(graph.Graph), made: map[*graph.Value][]*graph.Value{}, taken: map[*graph.Value][]*graph.Value{},
-		ranges: map[*graph.Value][]*graph.Value{}, instead: map[*graph.Value]*graph.Value{},
+		ranges: map[along]*graph.Value{}, instead: map[*graph.Value]*graph.Value{},
 		stands: map[*graph.Node]*graph.Node{},
 	}
 	*b.g = *g
@@ -140,7 +186,7 @@ func (c Cuts) Apply(g *graph.Graph, check *stop.Check) *graph.Graph {
 			b.bySamples(n)
 		default:
 			b.flush()
-			b.byChannels(n, w.channels)
+			b.byChannels(n, w.channels, w.ranges)
 		}
 	}
 	b.flush()
@@ -168,9 +214,16 @@ type builder struct {
 	run     []*graph.Node                   // nodes cut over samples that follow each other, and are not added yet
 	made    map[*graph.Value][]*graph.Value // the parts of a value that is computed in parts
 	taken   map[*graph.Value][]*graph.Value // the parts that are copied out of a whole value
-	ranges  map[*graph.Value][]*graph.Value // the ranges of a value's channels
+	ranges  map[along]*graph.Value          // the ranges of a value's channels
 	instead map[*graph.Value]*graph.Value   // the value that takes its place: its parts joined, or made by another node
 	stands  map[*graph.Node]*graph.Node     // by node of the whole graph: the one that has its place; of parts, the first
+}
+
+// along names a range of an axis of a value.
+type along struct {
+	of    *graph.Value
+	axis  int
+	label string
 }
 
 // of is the forward node that n differentiates or computes again.
@@ -317,55 +370,85 @@ func (b *builder) slice(v *graph.Value, reader *graph.Node, label string, axis, 
 // whole is a value as a whole, for a reader.
 func (b *builder) whole(v *graph.Value, reader *graph.Node) *graph.Value {
 	if made := b.made[v]; made != nil && b.instead[v] == nil {
-		b.join(v, reader, made)
+		b.join(v, reader, 0, made)
 	}
 	return b.now(v)
 }
 
-// join adds the node that joins v from its parts.
-func (b *builder) join(v *graph.Value, reader *graph.Node, from []*graph.Value) {
-	b.replace(v, b.node(reader, ops.Concat{}, from, nil))
+// join adds the node that joins v from its parts along an axis.
+func (b *builder) join(v *graph.Value, reader *graph.Node, axis int, from []*graph.Value) {
+	b.replace(v, b.node(reader, ops.Concat{Axis: axis}, from, nil))
 }
 
 // byChannels adds a node in parts over its channels, and what joins them.
-func (b *builder) byChannels(n *graph.Node, input int) {
-	in := make([]*graph.Value, len(n.In))
+func (b *builder) byChannels(n *graph.Node, ways []ops.Channels, cut ranges) {
+	in := slices.Clone(n.In)
 	for i, v := range n.In {
-		if i != input {
+		if !slices.ContainsFunc(ways, func(by ops.Channels) bool { return by.In[i] >= 0 }) {
 			in[i] = b.whole(v, n)
 		}
 	}
-	var parts []*graph.Value
-	x := n.In[input]
-	count := channelParts(x, b.c.Count)
+	by, made := ways[0], make([][]*graph.Value, len(n.Out))
+	count := cut.parts(by.Of(n), b.c.Count)
 	for i := range count {
-		of := &graph.Part{Of: n, Label: fmt.Sprintf("channels%d", i)}
-		lo, hi := interval(x.Meta.Shape[1], i, count)
-		in := slices.Clone(in)
-		in[input] = b.channelsOf(x, i, count, n)
-		m := b.node(n, ops.OfChannels(n.Op, hi-lo), in, of)
-		parts = append(parts, b.give(m, n.Out[0], of.Label, hi-lo, 0))
+		label := b.rangeIn(in, n, by, cut, i, count)
+		lo, hi := interval(by.Of(n), i, count)
+		if len(ways) > 1 {
+			made[0] = append(made[0], b.tiles(n, in, ways[1], label, hi-lo))
+			continue
+		}
+		m := b.node(n, ops.OfChannels(n.Op, hi-lo), slices.Clone(in), &graph.Part{Of: n, Label: label})
+		for k, axis := range by.Out {
+			made[k] = append(made[k], b.give(m, n.Out[k], label, hi-lo, axis))
+		}
 	}
-	b.join(n.Out[0], n, parts)
+	for k, v := range n.Out {
+		b.join(v, n, by.Out[k], made[k])
+	}
 }
 
-// channelsOf is range i of the channels of a value, of all samples.
-func (b *builder) channelsOf(v *graph.Value, i, count int, reader *graph.Node) *graph.Value {
-	if list := b.ranges[v]; len(list) > i {
-		return list[i]
+// tiles adds so many rows of a matrix, in parts over its columns, and what joins these.
+func (b *builder) tiles(n *graph.Node, in []*graph.Value, by ops.Channels, label string, rows int) *graph.Value {
+	count := columns.parts(by.Of(n), b.c.Count)
+	var parts []*graph.Value
+	for i := range count {
+		of := &graph.Part{Of: n, Label: label + b.rangeIn(in, n, by, columns, i, count)}
+		lo, hi := interval(by.Of(n), i, count)
+		part := b.give(b.node(n, n.Op, slices.Clone(in), of), n.Out[0], of.Label, hi-lo, 1)
+		part.Meta.Shape[0] = rows
+		parts = append(parts, part)
 	}
-	label := fmt.Sprintf("channels%d", i)
-	lo, hi := interval(v.Meta.Shape[1], i, count)
+	return b.give(b.node(n, ops.Concat{Axis: 1}, parts, &graph.Part{Label: label}), n.Out[0], label, rows, 0)
+}
+
+// rangeIn sets the inputs of n that have channels to range i of them, and names it.
+func (b *builder) rangeIn(in []*graph.Value, n *graph.Node, by ops.Channels, cut ranges, i, count int) (label string) {
+	label = fmt.Sprint(cut.label, i)
+	for k, axis := range by.In {
+		if axis >= 0 {
+			in[k] = b.channelsOf(n.In[k], axis, label, i, count, n)
+		}
+	}
+	return label
+}
+
+// channelsOf is range i of the channels of a value along an axis, of all samples.
+func (b *builder) channelsOf(v *graph.Value, axis int, label string, i, count int, reader *graph.Node) *graph.Value {
+	at := along{v, axis, label}
+	if w := b.ranges[at]; w != nil {
+		return w
+	}
+	lo, hi := interval(v.Meta.Shape[axis], i, count)
 	var w *graph.Value
 	if made := b.made[v]; made != nil && b.instead[v] == nil {
 		var from []*graph.Value
 		for _, part := range made {
-			from = append(from, b.slice(part, reader, label, 1, lo, hi))
+			from = append(from, b.slice(part, reader, label, axis, lo, hi))
 		}
-		w = b.give(b.node(reader, ops.Concat{}, from, &graph.Part{Label: label}), v, label, hi-lo, 1)
+		w = b.give(b.node(reader, ops.Concat{}, from, &graph.Part{Label: label}), v, label, hi-lo, axis)
 	} else {
-		w = b.slice(b.now(v), reader, label, 1, lo, hi)
+		w = b.slice(b.now(v), reader, label, axis, lo, hi)
 	}
-	b.ranges[v] = append(b.ranges[v], w)
+	b.ranges[at] = w
 	return w
 }

@@ -38,6 +38,7 @@ func testParts(t *testing.T, open Opener) {
 		for _, v := range []*graph.Value{
 			b.One(ops.SumTo{Shape: shape.Of(10, 1, 1)}, b.Input("pictures", shape.F32(24, 10, 60, 60))),
 			b.One(ops.Conv2DGradW{Stride: 1, Pad: 1, Groups: 1, KH: 3, KW: 3}, b.Input("x", shape.F32(4, 1, 20, 22)), b.Input("dy", shape.F32(4, 1024, 20, 22))),
+			b.One(ops.MatMul{TransA: true}, b.Input("rows", shape.F32(2048, 384)), b.Input("drows", shape.F32(2048, 130))),
 			b.One(ops.AttentionGrad{Heads: 2}, attended[0].Node.In[0], b.Input("y", attended[0].Meta), b.Input("lse", attended[1].Meta), b.Input("dy", attended[0].Meta)),
 		} {
 			if err := r.compareParts(v.Node, 1, func(least, most int) int { return (least + most) / 3 }); err != nil {
@@ -108,6 +109,11 @@ var cuttable = []func(rt *rapid.T, b *graph.Builder) *graph.Value{
 			y = shape.F32(y.Shape[1], y.Shape[0])
 		}
 		return b.One(ops.MatMul{TransB: trans}, x, b.Input("w", y))
+	},
+	func(rt *rapid.T, b *graph.Builder) *graph.Value {
+		rows := size(rt, "rows", 600)
+		x := b.Input("x", shape.F32(rows, size(rt, "features", 90)))
+		return b.One(ops.MatMul{TransA: true, BF16: rapid.Bool().Draw(rt, "bf16")}, x, b.Input("dy", shape.F32(rows, size(rt, "columns", 90))))
 	},
 	func(rt *rapid.T, b *graph.Builder) *graph.Value {
 		x := b.Input("x", shape.F32(size(rt, "rows", 40), size(rt, "width", 100)))
@@ -231,56 +237,79 @@ func (r *rig) compareParts(n *graph.Node, seed uint64, cut func(least, most int)
 	if err != nil {
 		return err
 	}
-	axis := make([]int, len(n.In)) // that is cut; -1 for none
-	for i := range axis {
-		axis[i] = -1
+	for _, by := range cutsOf(n) {
+		all := n.Out[0].Meta.Shape[by.out]
+		if all < 2*by.least {
+			continue
+		}
+		at := cut(by.least, all-by.least)
+		for _, part := range [][2]int{{0, at}, {at, all}} {
+			if err := r.comparePart(n, data, want, by, part[0], part[1]); err != nil {
+				return fmt.Errorf("in parts of %d and %d along axis %d: %w", at, all-at, by.out, err)
+			}
+		}
 	}
-	op, least := ops.OfSamples, 1
+	return nil
+}
+
+// oneCut is a way to cut a node: the axis of each input that is cut, -1 for none, and of the first result.
+type oneCut struct {
+	in    []int
+	out   int
+	least int // indices of a part
+	op    func(op graph.Op, count int) graph.Op
+}
+
+// cutsOf lists the ways to cut a node: none, as of a gradient of weights in groups, or one or two.
+func cutsOf(n *graph.Node) (list []oneCut) {
 	if samples, ok := ops.BySamples(n); ok {
-		for i := range samples {
-			if samples[i] {
-				axis[i] = 0
+		by := oneCut{least: 1, op: ops.OfSamples}
+		for _, cut := range samples {
+			axis := -1
+			if cut {
+				axis = 0
 			}
+			by.in = append(by.in, axis)
 		}
-	} else if input, ok := ops.ByChannels(n); ok {
-		axis[input], op, least = 1, ops.OfChannels, 2
-	} else {
-		return nil // as a gradient of weights in groups
+		return []oneCut{by}
 	}
-	all := n.Out[0].Meta.Shape[0]
-	if all < 2*least {
-		return nil
+	for i, way := range ops.ByChannels(n) {
+		by := oneCut{in: way.In, out: way.Out[0], least: 2, op: ops.OfChannels}
+		if i > 0 {
+			by.op = func(op graph.Op, _ int) graph.Op { return op }
+		}
+		list = append(list, by)
 	}
-	at := cut(least, all-least)
-	var got []float32
-	for _, part := range [][2]int{{0, at}, {at, all}} {
-		lo, hi := part[0], part[1]
-		p := &graph.Node{Op: op(n.Op, hi-lo), Part: &graph.Part{Of: n}}
-		in := make([][]float32, len(n.In))
-		metas := make([]shape.Meta, len(n.In))
-		for i, v := range n.In {
-			metas[i], in[i] = v.Meta, data[i]
-			if axis[i] >= 0 {
-				metas[i], in[i] = between(v.Meta, data[i], axis[i], lo, hi)
-			}
-			p.In = append(p.In, &graph.Value{ID: i, Name: v.Name, Kind: graph.Input, Meta: metas[i]})
+	return list
+}
+
+// comparePart runs indices lo to hi-1 of a node, of which want is the first result.
+func (r *rig) comparePart(n *graph.Node, data [][]float32, want []float32, by oneCut, lo, hi int) error {
+	p := &graph.Node{Op: by.op(n.Op, hi-lo), Part: &graph.Part{Of: n}}
+	in := make([][]float32, len(n.In))
+	metas := make([]shape.Meta, len(n.In))
+	for i, v := range n.In {
+		metas[i], in[i] = v.Meta, data[i]
+		if axis := by.in[i]; axis >= 0 {
+			metas[i], in[i] = between(v.Meta, data[i], axis, lo, hi)
 		}
-		outs, err := p.Op.Infer(metas)
-		if err != nil {
-			return err
-		}
-		for i, m := range outs {
-			p.Out = append(p.Out, &graph.Value{ID: len(p.In) + i, Name: fmt.Sprint("out", i), Meta: m, Node: p, Out: i})
-		}
-		x, err := r.runNode(p, in)
-		if err != nil {
-			return err
-		}
-		got = append(got, x...)
+		p.In = append(p.In, &graph.Value{ID: i, Name: v.Name, Kind: graph.Input, Meta: metas[i]})
 	}
+	outs, err := p.Op.Infer(metas)
+	if err != nil {
+		return err
+	}
+	for i, m := range outs {
+		p.Out = append(p.Out, &graph.Value{ID: len(p.In) + i, Name: fmt.Sprint("out", i), Meta: m, Node: p, Out: i})
+	}
+	got, err := r.runNode(p, in)
+	if err != nil {
+		return err
+	}
+	_, want = between(n.Out[0].Meta, want, by.out, lo, hi)
 	for i := range want {
 		if !sameBits(got[i:i+1], want[i:i+1]) {
-			return fmt.Errorf("element %d is %v in parts of %d and %d, and %v in the whole", i, got[i], at, all-at, want[i])
+			return fmt.Errorf("element %d of indices %d to %d is %v, and %v in the whole", i, lo, hi-1, got[i], want[i])
 		}
 	}
 	return nil
