@@ -9,7 +9,8 @@ import (
 
 // BySamples reports whether some samples of a node's results, along dimension 0, are
 // computed from the same samples of some inputs and from the others as they are, with the
-// same bits; and which inputs these are. All results have the samples then. What sums over
+// same bits; and which inputs these are. All results have the samples then, or the same number of
+// indices for each, as rows of a matrix that are positions of samples. What sums over
 // samples is none of these, nor what draws random numbers by a sample's place.
 func BySamples(n *graph.Node) (cut []bool, ok bool) {
 	samples, ok := samplesOf(n)
@@ -48,11 +49,21 @@ func BySamples(n *graph.Node) (cut []bool, ok bool) {
 		return nil, false
 	}
 	for i, v := range n.In {
-		if cut[i] && (v.Meta.Shape.Rank() == 0 || v.Meta.Shape[0] != samples) {
+		if cut[i] && !HasSamples(v, n) {
 			return nil, false
 		}
 	}
 	return cut, true
+}
+
+// HasSamples reports whether dimension 0 of an input of n is that of its result: of a [Reshape], perhaps only a divisor.
+func HasSamples(v *graph.Value, n *graph.Node) bool {
+	in, out := v.Meta.Shape, n.Out[0].Meta.Shape
+	if in.Rank() == 0 || out.Rank() == 0 {
+		return false
+	}
+	_, merges := n.Op.(Reshape)
+	return in[0] == out[0] || merges && in[0] > 0 && out[0]%in[0] == 0
 }
 
 // samplesOf is dimension 0 of all results, if that is one number.
@@ -70,7 +81,7 @@ func samplesOf(n *graph.Node) (samples int, ok bool) {
 	return samples, true
 }
 
-// OfSamples is the op that computes so many samples of what op computes: see [BySamples].
+// OfSamples is the op that computes so many indices of dimension 0 of what op computes: see [BySamples].
 func OfSamples(op graph.Op, samples int) graph.Op {
 	if o, ok := op.(Reshape); ok {
 		o.Shape = o.Shape.Clone()
@@ -111,9 +122,15 @@ func ByChannels(n *graph.Node) (ways []Channels) {
 		if x.Rank() == 4 && x[2]*x[3] > 1 && to.Equal(shape.Of(x[1], 1, 1)) {
 			return []Channels{{In: []int{1}, Out: []int{0}}}
 		}
+		if last := x.Rank() - 1; last > 0 && to.Rank() == 1 && to[0] == x[last] && to[0] >= leastColumns {
+			return []Channels{{In: []int{last}, Out: []int{0}}}
+		}
 	}
 	return nil
 }
+
+// leastColumns is the fewest columns of a sum over rows that is cut: of fewer, kernels sum several rows as one.
+const leastColumns = 16
 
 // OfChannels is the op that computes so many channels of what op computes: see [ByChannels].
 func OfChannels(op graph.Op, channels int) graph.Op {

@@ -9,6 +9,7 @@
 // over the samples ([ops.BySamples]). The gradients of weights and biases are sums over samples, whose order
 // must stay: they are cut over the channels ([ops.ByChannels]). The gradient of a dense layer's weight is cut over its
 // rows, and these over the columns where the input that all rows read is large. What is neither stays whole, such as a loss.
+// A reshape makes rows of one matrix of the positions of samples; its parts have all rows of the same samples.
 // Where a kernel chooses by sizes how to compute, it goes by those of the whole node ([graph.Node.Whole]).
 //
 // # Where do tensors go meanwhile?

@@ -44,7 +44,7 @@ func (w way) suits(n *graph.Node) bool {
 		return false
 	}
 	for i, v := range n.In {
-		if w.samples[i] && (v.Meta.Shape.Rank() == 0 || n.Out[0].Meta.Shape.Rank() == 0 || v.Meta.Shape[0] != n.Out[0].Meta.Shape[0]) {
+		if w.samples[i] && !ops.HasSamples(v, n) {
 			return false
 		}
 	}
@@ -80,10 +80,10 @@ func Choose(g *graph.Graph, limit int64, count int, scratch func(n *graph.Node) 
 			continue
 		}
 		fetched := slices.ContainsFunc(n.Out, func(v *graph.Value) bool { return asked[v.ID] })
-		if cut, ok := ops.BySamples(n); ok && n.Out[0].Meta.Shape[0] >= count && !fetched {
+		if cut, ok := ops.BySamples(n); ok && fewest(n, cut) >= count && !fetched {
 			c.consider(n, way{kind: n.Op.Kind(), samples: cut}, count, limit, scratch)
 		} else if ways := ops.ByChannels(n); len(ways) > 0 {
-			w := way{kind: n.Op.Kind(), channels: ways[:1], ranges: rangesOf(ways)}
+			w := way{kind: n.Op.Kind(), channels: ways[:1], ranges: rangesOf(n)}
 			if len(ways) > 1 && c.twice(n, ways) {
 				w.channels = ways
 			}
@@ -95,26 +95,37 @@ func Choose(g *graph.Graph, limit int64, count int, scratch func(n *graph.Node) 
 	return c
 }
 
+// fewest is the samples of a node that is cut over them: the fewest indices of dimension 0 of what is cut.
+func fewest(n *graph.Node, cut []bool) int {
+	samples := n.Out[0].Meta.Shape[0]
+	for i, v := range n.In {
+		if cut[i] {
+			samples = min(samples, v.Meta.Shape[0])
+		}
+	}
+	return samples
+}
+
 // ranges is how the channels of a node are cut by one of its ways.
 type ranges struct {
 	label string // of all ranges: with the number of a range it tells values apart
 	most  int
 }
 
-// channels are those of convolutions. A matrix that is a sum over samples has rows and columns: each range of its rows
-// may be cut again, so these are fewer.
+// channels are those of convolutions. A matrix that is a sum over rows has rows and columns itself: each range of its rows
+// may be cut again, so these are fewer. A vector that is such a sum is cut alike, and so reads the same ranges.
 var (
 	channels = ranges{"channels", most}
 	rows     = ranges{"rows", 16}
 	columns  = ranges{"columns", 8}
 )
 
-// rangesOf is how a node that can be cut in such ways is cut by the first of them.
-func rangesOf(ways []ops.Channels) ranges {
-	if len(ways) > 1 {
-		return rows
+// rangesOf is how a node is cut by the first of its ways.
+func rangesOf(n *graph.Node) ranges {
+	if n.In[0].Meta.Shape.Rank() == 4 {
+		return channels
 	}
-	return channels
+	return rows
 }
 
 // parts is the parts that so many channels are cut into: each has two or more, since the sums over a
@@ -135,24 +146,28 @@ func (c *Cuts) twice(n *graph.Node, ways []ops.Channels) bool {
 
 // consider cuts a node into so many parts if it needs much memory.
 func (c *Cuts) consider(n *graph.Node, w way, count int, limit int64, scratch func(n *graph.Node) int64) {
-	var parted, whole int64
+	var parted, whole, least int64 // least: of a part
 	for i, v := range n.In {
-		switch {
+		switch bytes := v.Meta.Bytes(); {
 		case slices.Contains(n.In[:i], v):
 		case w.samples != nil && w.samples[i], w.samples == nil && w.channels[0].In[i] >= 0:
-			parted += v.Meta.Bytes()
+			parted += bytes
+			least += bytes / int64(count)
 		case len(w.channels) > 1:
-			whole += v.Meta.Bytes() / int64(columns.parts(w.channels[1].Of(n), c.Count))
+			parted += bytes
+			least += bytes / int64(columns.parts(w.channels[1].Of(n), c.Count))
 		default:
-			whole += v.Meta.Bytes()
+			whole += bytes
+			least += bytes
 		}
 	}
 	for _, v := range n.Out {
 		parted += v.Meta.Bytes()
+		least += v.Meta.Bytes() / int64(count)
 	}
 	if parted > c.Bytes || parted+whole+scratch(n) > limit {
 		c.nodes[n.ID] = w
-		c.Least = max(c.Least, whole+parted/int64(count))
+		c.Least = max(c.Least, least)
 	}
 }
 
@@ -164,7 +179,7 @@ func (c Cuts) Apply(g *graph.Graph, check *stop.Check) *graph.Graph {
 	}
 	b := &builder{
 		c: c, g: new(graph.Graph), made: map[*graph.Value][]*graph.Value{}, taken: map[*graph.Value][]*graph.Value{},
-		ranges: map[along]*graph.Value{}, instead: map[*graph.Value]*graph.Value{},
+		unit: map[*graph.Value]int{}, ranges: map[along]*graph.Value{}, instead: map[*graph.Value]*graph.Value{},
 		stands: map[*graph.Node]*graph.Node{},
 	}
 	*b.g = *g
@@ -182,8 +197,11 @@ func (c Cuts) Apply(g *graph.Graph, check *stop.Check) *graph.Graph {
 		case !cut || !w.suits(n):
 			b.flush()
 			b.rewire(n)
-		case w.samples != nil:
+		case w.samples != nil && b.setUnit(n, w.samples):
 			b.bySamples(n)
+		case w.samples != nil:
+			b.flush()
+			b.rewire(n)
 		default:
 			b.flush()
 			b.byChannels(n, w.channels, w.ranges)
@@ -214,6 +232,7 @@ type builder struct {
 	run     []*graph.Node                   // nodes cut over samples that follow each other, and are not added yet
 	made    map[*graph.Value][]*graph.Value // the parts of a value that is computed in parts
 	taken   map[*graph.Value][]*graph.Value // the parts that are copied out of a whole value
+	unit    map[*graph.Value]int            // of a value with parts: the indices of dimension 0 for each sample
 	ranges  map[along]*graph.Value          // the ranges of a value's channels
 	instead map[*graph.Value]*graph.Value   // the value that takes its place: its parts joined, or made by another node
 	stands  map[*graph.Node]*graph.Node     // by node of the whole graph: the one that has its place; of parts, the first
@@ -272,6 +291,38 @@ func (b *builder) replace(v *graph.Value, by *graph.Node) {
 	b.g.Values[v.ID], b.instead[v] = w, w
 }
 
+// setUnit notes where the parts of a node over samples begin, and those of its inputs. It reports whether all can
+// begin there: parts of samples and parts of rows, several for each sample, may begin elsewhere.
+func (b *builder) setUnit(n *graph.Node, cut []bool) bool {
+	unit := 0 // of the results
+	for i, v := range n.In {
+		if u := b.unit[v] * perIndex(v, n); cut[i] && u > 0 {
+			if unit > 0 && u != unit {
+				return false
+			}
+			unit = u
+		}
+	}
+	for i, v := range n.In {
+		if each := perIndex(v, n); cut[i] {
+			unit = max(unit, each)
+			b.unit[v] = unit / each
+		}
+	}
+	for _, v := range n.Out {
+		b.unit[v] = unit
+	}
+	return true
+}
+
+// perIndex is the indices of dimension 0 of n's results for each of an input: more than one where samples become rows.
+func perIndex(v *graph.Value, n *graph.Node) int {
+	if _, merges := n.Op.(ops.Reshape); !merges || v.Meta.Shape[0] == 0 {
+		return 1
+	}
+	return n.Out[0].Meta.Shape[0] / v.Meta.Shape[0]
+}
+
 // bySamples notes a node to cut over samples. A node that reads a result of those before as a whole cannot
 // run part by part with them.
 func (b *builder) bySamples(n *graph.Node) {
@@ -311,11 +362,18 @@ func (b *builder) part(n *graph.Node, p int) {
 		}
 	}
 	of := &graph.Part{Of: n, Label: fmt.Sprintf("part%d", p)}
-	lo, hi := interval(n.Out[0].Meta.Shape[0], p, b.c.Count)
+	lo, hi := b.samples(n.Out[0], p)
 	m := b.node(n, ops.OfSamples(n.Op, hi-lo), in, of)
 	for _, v := range n.Out {
 		b.made[v] = append(b.made[v], b.give(m, v, of.Label, hi-lo, 0))
 	}
+}
+
+// samples is part p of dimension 0 of a value.
+func (b *builder) samples(v *graph.Value, p int) (lo, hi int) {
+	unit := b.unit[v]
+	lo, hi = interval(v.Meta.Shape[0]/unit, p, b.c.Count)
+	return lo * unit, hi * unit
 }
 
 // interval is range i of count even ranges of n.
@@ -353,7 +411,7 @@ func (b *builder) samplesOf(v *graph.Value, p int, reader *graph.Node) *graph.Va
 		b.taken[v] = taken
 	}
 	if taken[p] == nil {
-		lo, hi := interval(v.Meta.Shape[0], p, b.c.Count)
+		lo, hi := b.samples(v, p)
 		taken[p] = b.slice(b.now(v), reader, fmt.Sprintf("part%d", p), 0, lo, hi)
 	}
 	return taken[p]

@@ -88,6 +88,17 @@ var cuttable = []func(rt *rapid.T, b *graph.Builder) *graph.Value{
 	},
 	func(rt *rapid.T, b *graph.Builder) *graph.Value {
 		x := images(rt, b)
+		return ops.ReshapeTo(b, x, x.Meta.Shape[0]*x.Meta.Shape[1], -1)
+	},
+	func(rt *rapid.T, b *graph.Builder) *graph.Value {
+		s := shape.Of(size(rt, "rows", 900), size(rt, "columns", 700))
+		if rapid.Bool().Draw(rt, "positions") {
+			s = shape.Of(size(rt, "samples", 12), size(rt, "positions", 90), s[1])
+		}
+		return b.One(ops.SumTo{Shape: s[len(s)-1:]}, b.Input("x", shape.F32(s...)))
+	},
+	func(rt *rapid.T, b *graph.Builder) *graph.Value {
+		x := images(rt, b)
 		k := size(rt, "kernel", min(3, x.Meta.Shape[2], x.Meta.Shape[3]))
 		return b.One(ops.AvgPool2D{Kernel: k, Stride: k}, x)
 	},
@@ -238,7 +249,7 @@ func (r *rig) compareParts(n *graph.Node, seed uint64, cut func(least, most int)
 		return err
 	}
 	for _, by := range cutsOf(n) {
-		all := n.Out[0].Meta.Shape[by.out]
+		all := n.Out[0].Meta.Shape[by.out] / by.each
 		if all < 2*by.least {
 			continue
 		}
@@ -256,25 +267,26 @@ func (r *rig) compareParts(n *graph.Node, seed uint64, cut func(least, most int)
 type oneCut struct {
 	in    []int
 	out   int
-	least int // indices of a part
+	each  int // indices of the result for each of the inputs: more than one where samples become rows
+	least int // indices of a part of the inputs
 	op    func(op graph.Op, count int) graph.Op
 }
 
 // cutsOf lists the ways to cut a node: none, as of a gradient of weights in groups, or one or two.
 func cutsOf(n *graph.Node) (list []oneCut) {
 	if samples, ok := ops.BySamples(n); ok {
-		by := oneCut{least: 1, op: ops.OfSamples}
-		for _, cut := range samples {
+		by := oneCut{least: 1, each: 1, op: ops.OfSamples}
+		for i, cut := range samples {
 			axis := -1
 			if cut {
-				axis = 0
+				axis, by.each = 0, n.Out[0].Meta.Shape[0]/n.In[i].Meta.Shape[0]
 			}
 			by.in = append(by.in, axis)
 		}
 		return []oneCut{by}
 	}
 	for i, way := range ops.ByChannels(n) {
-		by := oneCut{in: way.In, out: way.Out[0], least: 2, op: ops.OfChannels}
+		by := oneCut{in: way.In, out: way.Out[0], each: 1, least: 2, op: ops.OfChannels}
 		if i > 0 {
 			by.op = func(op graph.Op, _ int) graph.Op { return op }
 		}
@@ -283,9 +295,9 @@ func cutsOf(n *graph.Node) (list []oneCut) {
 	return list
 }
 
-// comparePart runs indices lo to hi-1 of a node, of which want is the first result.
+// comparePart runs indices lo to hi-1 of the inputs of a node, of which want is the first result.
 func (r *rig) comparePart(n *graph.Node, data [][]float32, want []float32, by oneCut, lo, hi int) error {
-	p := &graph.Node{Op: by.op(n.Op, hi-lo), Part: &graph.Part{Of: n}}
+	p := &graph.Node{Op: by.op(n.Op, (hi-lo)*by.each), Part: &graph.Part{Of: n}}
 	in := make([][]float32, len(n.In))
 	metas := make([]shape.Meta, len(n.In))
 	for i, v := range n.In {
@@ -306,7 +318,7 @@ func (r *rig) comparePart(n *graph.Node, data [][]float32, want []float32, by on
 	if err != nil {
 		return err
 	}
-	_, want = between(n.Out[0].Meta, want, by.out, lo, hi)
+	_, want = between(n.Out[0].Meta, want, by.out, lo*by.each, hi*by.each)
 	for i := range want {
 		if !sameBits(got[i:i+1], want[i:i+1]) {
 			return fmt.Errorf("element %d of indices %d to %d is %v, and %v in the whole", i, lo, hi-1, got[i], want[i])
@@ -344,13 +356,10 @@ func (r *rig) runNode(n *graph.Node, data [][]float32) ([]float32, error) {
 	return got, nil
 }
 
-// between is indices lo to hi-1 of an axis, 0 or 1, of a tensor.
+// between is indices lo to hi-1 of an axis of a tensor.
 func between(m shape.Meta, data []float32, axis, lo, hi int) (shape.Meta, []float32) {
 	s := m.Shape.Clone()
-	outer, n := 1, s[axis]
-	if axis == 1 {
-		outer = s[0]
-	}
+	outer, n := s[:axis].Elems(), s[axis]
 	s[axis] = hi - lo
 	inner := len(data) / (outer * n)
 	var part []float32
