@@ -32,7 +32,7 @@ func BySamples(n *graph.Node) (cut []bool, ok bool) {
 		for i, v := range n.In {
 			cut[i] = v.Meta.Shape.Rank() == n.Out[0].Meta.Shape.Rank() && v.Meta.Shape[0] == samples
 		}
-	case Conv2D, LayerNorm, RMSNorm:
+	case Conv2D, LayerNorm, RMSNorm, BatchNormEval:
 		cut = first(1)
 	case Conv2DGradX:
 		cut = []bool{false, true}
@@ -105,7 +105,7 @@ func (c Channels) Equal(d Channels) bool {
 
 // ByChannels reports whether some channels of a node's results are computed from the same
 // channels of some inputs and from the others as they are, with the same bits; and how. These are
-// sums over samples: the gradients of weights and biases. Where there are two ways, each part of the
+// sums over samples: the gradients of weights and biases, and batch norm with its statistics. Where there are two ways, each part of the
 // first can be cut by the second, too.
 func ByChannels(n *graph.Node) (ways []Channels) {
 	switch op := n.Op.(type) {
@@ -113,6 +113,10 @@ func ByChannels(n *graph.Node) (ways []Channels) {
 		if op.Groups == 1 {
 			return []Channels{{In: []int{-1, 1}, Out: []int{0}}}
 		}
+	case BatchNorm:
+		return []Channels{{In: []int{1, 0, 0}, Out: []int{1, 0, 0, 0}}}
+	case BatchNormGrad:
+		return []Channels{{In: []int{1, 0, 0, 0, 1}, Out: []int{1, 0, 0}}}
 	case MatMul:
 		if op.TransA && !op.TransB && n.In[0].Meta.Shape.Rank() == 2 && n.In[1].Meta.Shape.Rank() == 2 {
 			return []Channels{{In: []int{1, -1}, Out: []int{0}}, {In: []int{-1, 1}, Out: []int{1}}}

@@ -82,8 +82,8 @@ func Choose(g *graph.Graph, limit int64, count int, scratch func(n *graph.Node) 
 		fetched := slices.ContainsFunc(n.Out, func(v *graph.Value) bool { return asked[v.ID] })
 		if cut, ok := ops.BySamples(n); ok && fewest(n, cut) >= count && !fetched {
 			c.consider(n, way{kind: n.Op.Kind(), samples: cut}, count, limit, scratch)
-		} else if ways := ops.ByChannels(n); len(ways) > 0 {
-			w := way{kind: n.Op.Kind(), channels: ways[:1], ranges: rangesOf(n)}
+		} else if ways := ops.ByChannels(n); len(ways) > 0 && !keepsAny(ways[0], n, asked) {
+			w := way{kind: n.Op.Kind(), channels: ways[:1], ranges: rangesOf(n, ways)}
 			if len(ways) > 1 && c.twice(n, ways) {
 				w.channels = ways
 			}
@@ -93,6 +93,19 @@ func Choose(g *graph.Graph, limit int64, count int, scratch func(n *graph.Node) 
 		}
 	}
 	return c
+}
+
+// keeps reports whether parts of result k over channels have the samples, too: then nothing joins them unless a whole node reads them.
+func keeps(by ops.Channels, k int) bool { return by.Out[k] == 1 }
+
+// keepsAny reports whether one of those that are asked for is such a result.
+func keepsAny(by ops.Channels, n *graph.Node, asked []bool) bool {
+	for k, v := range n.Out {
+		if keeps(by, k) && asked[v.ID] {
+			return true
+		}
+	}
+	return false
 }
 
 // fewest is the samples of a node that is cut over them: the fewest indices of dimension 0 of what is cut.
@@ -118,10 +131,14 @@ var (
 	channels = ranges{"channels", most}
 	rows     = ranges{"rows", 16}
 	columns  = ranges{"columns", 8}
+	planes   = ranges{"planes", 8} // of norms, which each read all parts over samples and are read by them
 )
 
 // rangesOf is how a node is cut by the first of its ways.
-func rangesOf(n *graph.Node) ranges {
+func rangesOf(n *graph.Node, ways []ops.Channels) ranges {
+	if keeps(ways[0], 0) {
+		return planes
+	}
 	if n.In[0].Meta.Shape.Rank() == 4 {
 		return channels
 	}
@@ -178,7 +195,7 @@ func (c Cuts) Apply(g *graph.Graph, check *stop.Check) *graph.Graph {
 		return g
 	}
 	b := &builder{
-		c: c, g: new(graph.Graph), made: map[*graph.Value][]*graph.Value{}, taken: map[*graph.Value][]*graph.Value{},
+		c: c, g: new(graph.Graph), made: map[*graph.Value][]*graph.Value{}, taken: map[*graph.Value][]*graph.Value{}, across: map[*graph.Value][]*graph.Value{},
 		unit: map[*graph.Value]int{}, ranges: map[along]*graph.Value{}, instead: map[*graph.Value]*graph.Value{},
 		stands: map[*graph.Node]*graph.Node{},
 	}
@@ -231,7 +248,8 @@ type builder struct {
 	next    int                             // the ID of the next node
 	run     []*graph.Node                   // nodes cut over samples that follow each other, and are not added yet
 	made    map[*graph.Value][]*graph.Value // the parts of a value that is computed in parts
-	taken   map[*graph.Value][]*graph.Value // the parts that are copied out of a whole value
+	across  map[*graph.Value][]*graph.Value // the same of one that is computed in parts over channels, along dimension 1
+	taken   map[*graph.Value][]*graph.Value // the parts over samples that are copied out of another value
 	unit    map[*graph.Value]int            // of a value with parts: the indices of dimension 0 for each sample
 	ranges  map[along]*graph.Value          // the ranges of a value's channels
 	instead map[*graph.Value]*graph.Value   // the value that takes its place: its parts joined, or made by another node
@@ -411,8 +429,12 @@ func (b *builder) samplesOf(v *graph.Value, p int, reader *graph.Node) *graph.Va
 		b.taken[v] = taken
 	}
 	if taken[p] == nil {
-		lo, hi := b.samples(v, p)
-		taken[p] = b.slice(b.now(v), reader, fmt.Sprintf("part%d", p), 0, lo, hi)
+		label := fmt.Sprintf("part%d", p)
+		if lo, hi := b.samples(v, p); b.across[v] != nil && b.instead[v] == nil {
+			taken[p] = b.regrouped(v, b.across[v], reader, label, 0, lo, hi)
+		} else {
+			taken[p] = b.slice(b.now(v), reader, label, 0, lo, hi)
+		}
 	}
 	return taken[p]
 }
@@ -429,6 +451,9 @@ func (b *builder) slice(v *graph.Value, reader *graph.Node, label string, axis, 
 func (b *builder) whole(v *graph.Value, reader *graph.Node) *graph.Value {
 	if made := b.made[v]; made != nil && b.instead[v] == nil {
 		b.join(v, reader, 0, made)
+	}
+	if across := b.across[v]; across != nil && b.instead[v] == nil {
+		b.join(v, reader, 1, across)
 	}
 	return b.now(v)
 }
@@ -461,7 +486,11 @@ func (b *builder) byChannels(n *graph.Node, ways []ops.Channels, cut ranges) {
 		}
 	}
 	for k, v := range n.Out {
-		b.join(v, n, by.Out[k], made[k])
+		if keeps(by, k) {
+			b.across[v] = made[k]
+		} else {
+			b.join(v, n, by.Out[k], made[k])
+		}
 	}
 }
 
@@ -496,17 +525,51 @@ func (b *builder) channelsOf(v *graph.Value, axis int, label string, i, count in
 	if w := b.ranges[at]; w != nil {
 		return w
 	}
+	if axis == 0 || axis > 1 && b.across[v] != nil {
+		b.whole(v, reader) // its parts are along that axis, or along none that is known
+	}
 	lo, hi := interval(v.Meta.Shape[axis], i, count)
 	var w *graph.Value
-	if made := b.made[v]; made != nil && b.instead[v] == nil {
-		var from []*graph.Value
-		for _, part := range made {
-			from = append(from, b.slice(part, reader, label, axis, lo, hi))
-		}
-		w = b.give(b.node(reader, ops.Concat{}, from, &graph.Part{Label: label}), v, label, hi-lo, axis)
-	} else {
+	switch made, across := b.made[v], b.across[v]; {
+	case b.instead[v] != nil || made == nil && across == nil:
 		w = b.slice(b.now(v), reader, label, axis, lo, hi)
+	case made != nil:
+		w = b.regrouped(v, made, reader, label, axis, lo, hi)
+	default:
+		w = b.within(v, across, reader, label, lo, hi)
 	}
 	b.ranges[at] = w
 	return w
+}
+
+// regrouped adds the nodes that take indices lo to hi-1 of an axis of v out of its parts along the other one of the first two.
+func (b *builder) regrouped(v *graph.Value, parts []*graph.Value, reader *graph.Node, label string, axis, lo, hi int) *graph.Value {
+	var from []*graph.Value
+	for _, part := range parts {
+		from = append(from, b.slice(part, reader, label, axis, lo, hi))
+	}
+	along := 0
+	if axis == 0 {
+		along = 1
+	}
+	return b.give(b.node(reader, ops.Concat{Axis: along}, from, &graph.Part{Label: label}), v, label, hi-lo, axis)
+}
+
+// within adds the nodes that take channels lo to hi-1 of v out of its parts over channels.
+func (b *builder) within(v *graph.Value, parts []*graph.Value, reader *graph.Node, label string, lo, hi int) *graph.Value {
+	var from []*graph.Value
+	for i, part := range parts {
+		begin, end := interval(v.Meta.Shape[1], i, len(parts))
+		switch first, last := max(lo, begin), min(hi, end); {
+		case first >= last:
+		case last-first == end-begin:
+			from = append(from, part)
+		default:
+			from = append(from, b.slice(part, reader, label, 1, first-begin, last-begin))
+		}
+	}
+	if len(from) == 1 {
+		return from[0]
+	}
+	return b.give(b.node(reader, ops.Concat{Axis: 1}, from, &graph.Part{Label: label}), v, label, hi-lo, 1)
 }

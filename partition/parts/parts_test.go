@@ -32,6 +32,25 @@ func step(t testing.TB, batch int) *graph.Graph {
 	return g
 }
 
+// normed is a training step of a model with batch norms, of pictures and of rows.
+func normed(t testing.TB, batch int) *graph.Graph {
+	t.Helper()
+	norm := func(name string) models.Layer {
+		return models.Named{Name: name, Layer: models.BatchNorm{Eps: 1e-5, Momentum: 0.1}}
+	}
+	layers := []models.Layer(models.CNN([]int{5, 6}, 3, []int{20}, "relu", 3, graph.Pos{}))
+	layers = slices.Insert(layers, len(layers)-1, norm("bn2"))
+	layers = slices.Insert(layers, 1, norm("bn1"))
+	g, err := models.Train(
+		models.Spec{Input: shape.F32(2, 8, 8), Target: shape.I32(), Loss: "cross_entropy", Layers: layers},
+		optim.Spec{Name: "sgd", Schedule: ops.LearningRate{Schedule: "constant", Base: 0.1}},
+		models.Size{Microbatch: batch, Microbatches: 1, Batch: batch, Ring: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
 // texts is a training step of a small GPT.
 func texts(t testing.TB, batch int) *graph.Graph {
 	t.Helper()
@@ -73,7 +92,7 @@ func eval(t interface{ Fatal(...any) }, g *graph.Graph) map[*graph.Value]ref.Arr
 // A step in parts assigns and gives the same numbers, and no node of it that was cut takes more
 // than its part.
 func TestPartsComputeTheSame(t *testing.T) {
-	for name, whole := range map[string]*graph.Graph{"pictures": step(t, 6), "texts": texts(t, 6)} {
+	for name, whole := range map[string]*graph.Graph{"pictures": step(t, 6), "texts": texts(t, 6), "norms": normed(t, 6)} {
 		t.Run(name, func(t *testing.T) { computesTheSame(t, whole) })
 	}
 }
@@ -122,7 +141,7 @@ func computesTheSame(t *testing.T, whole *graph.Graph) {
 // The nodes, names and order of parts do not depend on the number of samples, of which there
 // may be fewer than parts.
 func TestSmallerBatchHasTheSameParts(t *testing.T) {
-	for name, build := range map[string]func(t testing.TB, batch int) *graph.Graph{"pictures": step, "texts": texts} {
+	for name, build := range map[string]func(t testing.TB, batch int) *graph.Graph{"pictures": step, "texts": texts, "norms": normed} {
 		t.Run(name, func(t *testing.T) { sameParts(t, build) })
 	}
 }

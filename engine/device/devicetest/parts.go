@@ -87,6 +87,22 @@ var cuttable = []func(rt *rapid.T, b *graph.Builder) *graph.Value{
 		return ops.ReshapeTo(b, x, x.Meta.Shape[0], -1)
 	},
 	func(rt *rapid.T, b *graph.Builder) *graph.Value {
+		x := normed(rt, b)
+		c := shape.F32(x.Meta.Shape[1])
+		return b.Apply(ops.BatchNorm{Eps: 1e-5}, x, b.Input("gamma", c), b.Input("beta", c))[0]
+	},
+	func(rt *rapid.T, b *graph.Builder) *graph.Value {
+		x := normed(rt, b)
+		c := shape.F32(x.Meta.Shape[1])
+		in := []*graph.Value{x, b.Input("gamma", c), b.Input("mean", c), b.Input("rstd", c), b.Input("dy", x.Meta)}
+		return b.Apply(ops.BatchNormGrad{}, in...)[0]
+	},
+	func(rt *rapid.T, b *graph.Builder) *graph.Value {
+		x := normed(rt, b)
+		c := shape.F32(x.Meta.Shape[1])
+		return b.One(ops.BatchNormEval{Eps: 10}, x, b.Input("gamma", c), b.Input("beta", c), b.Input("mean", c), b.Input("var", c))
+	},
+	func(rt *rapid.T, b *graph.Builder) *graph.Value {
 		x := images(rt, b)
 		return ops.ReshapeTo(b, x, x.Meta.Shape[0]*x.Meta.Shape[1], -1)
 	},
@@ -171,6 +187,16 @@ func images(rt *rapid.T, b *graph.Builder) *graph.Value {
 	return b.Input("x", shape.F32(size(rt, "samples", 24), size(rt, "channels", 12), size(rt, "height", 20), size(rt, "width", 20)))
 }
 
+// normed is an input of pictures, or of rows, with so many samples that kernels share them.
+func normed(rt *rapid.T, b *graph.Builder) *graph.Value {
+	s := shape.Of(size(rt, "samples", 600), size(rt, "channels", 90))
+	if rapid.Bool().Draw(rt, "pictures") {
+		side := size(rt, "side", 7)
+		s = shape.Of(1+s[0]/20, s[1], side, side)
+	}
+	return b.Input("x", shape.F32(s...))
+}
+
 // mostPositions is the most positions of a sequence.
 const mostPositions = 90
 
@@ -249,24 +275,24 @@ func (r *rig) compareParts(n *graph.Node, seed uint64, cut func(least, most int)
 		return err
 	}
 	for _, by := range cutsOf(n) {
-		all := n.Out[0].Meta.Shape[by.out] / by.each
+		all := n.Out[0].Meta.Shape[by.out[0]] / by.each
 		if all < 2*by.least {
 			continue
 		}
 		at := cut(by.least, all-by.least)
 		for _, part := range [][2]int{{0, at}, {at, all}} {
 			if err := r.comparePart(n, data, want, by, part[0], part[1]); err != nil {
-				return fmt.Errorf("in parts of %d and %d along axis %d: %w", at, all-at, by.out, err)
+				return fmt.Errorf("in parts of %d and %d along axis %d: %w", at, all-at, by.out[0], err)
 			}
 		}
 	}
 	return nil
 }
 
-// oneCut is a way to cut a node: the axis of each input that is cut, -1 for none, and of the first result.
+// oneCut is a way to cut a node: the axis of each input that is cut, -1 for none, and of each result.
 type oneCut struct {
 	in    []int
-	out   int
+	out   []int
 	each  int // indices of the result for each of the inputs: more than one where samples become rows
 	least int // indices of a part of the inputs
 	op    func(op graph.Op, count int) graph.Op
@@ -275,7 +301,7 @@ type oneCut struct {
 // cutsOf lists the ways to cut a node: none, as of a gradient of weights in groups, or one or two.
 func cutsOf(n *graph.Node) (list []oneCut) {
 	if samples, ok := ops.BySamples(n); ok {
-		by := oneCut{least: 1, each: 1, op: ops.OfSamples}
+		by := oneCut{out: make([]int, len(n.Out)), least: 1, each: 1, op: ops.OfSamples}
 		for i, cut := range samples {
 			axis := -1
 			if cut {
@@ -286,7 +312,7 @@ func cutsOf(n *graph.Node) (list []oneCut) {
 		return []oneCut{by}
 	}
 	for i, way := range ops.ByChannels(n) {
-		by := oneCut{in: way.In, out: way.Out[0], each: 1, least: 2, op: ops.OfChannels}
+		by := oneCut{in: way.In, out: way.Out, each: 1, least: 2, op: ops.OfChannels}
 		if i > 0 {
 			by.op = func(op graph.Op, _ int) graph.Op { return op }
 		}
@@ -295,8 +321,8 @@ func cutsOf(n *graph.Node) (list []oneCut) {
 	return list
 }
 
-// comparePart runs indices lo to hi-1 of the inputs of a node, of which want is the first result.
-func (r *rig) comparePart(n *graph.Node, data [][]float32, want []float32, by oneCut, lo, hi int) error {
+// comparePart runs indices lo to hi-1 of the inputs of a node, of which want are the results.
+func (r *rig) comparePart(n *graph.Node, data, want [][]float32, by oneCut, lo, hi int) error {
 	p := &graph.Node{Op: by.op(n.Op, (hi-lo)*by.each), Part: &graph.Part{Of: n}}
 	in := make([][]float32, len(n.In))
 	metas := make([]shape.Meta, len(n.In))
@@ -318,10 +344,13 @@ func (r *rig) comparePart(n *graph.Node, data [][]float32, want []float32, by on
 	if err != nil {
 		return err
 	}
-	_, want = between(n.Out[0].Meta, want, by.out, lo*by.each, hi*by.each)
-	for i := range want {
-		if !sameBits(got[i:i+1], want[i:i+1]) {
-			return fmt.Errorf("element %d of indices %d to %d is %v, and %v in the whole", i, lo, hi-1, got[i], want[i])
+	for k, v := range n.Out {
+		got := got[k]
+		_, want := between(v.Meta, want[k], by.out[k], lo*by.each, hi*by.each)
+		for i := range want {
+			if !sameBits(got[i:i+1], want[i:i+1]) {
+				return fmt.Errorf("element %d of result %d of indices %d to %d is %v, and %v in the whole", i, k, lo, hi-1, got[i], want[i])
+			}
 		}
 	}
 	return nil
@@ -335,25 +364,29 @@ func numbers(v *graph.Value) uint32 {
 	return mostPositions
 }
 
-// runNode is the first result of a node whose inputs differ.
-func (r *rig) runNode(n *graph.Node, data [][]float32) ([]float32, error) {
-	g := &graph.Graph{Name: "node", Nodes: []*graph.Node{n}, Inputs: n.In, Outputs: n.Out[:1]}
+// runNode is the results of a node whose inputs differ.
+func (r *rig) runNode(n *graph.Node, data [][]float32) (results [][]float32, err error) {
+	g := &graph.Graph{Name: "node", Nodes: []*graph.Node{n}, Inputs: n.In, Outputs: n.Out}
 	x, err := r.d.Compile(g, device.CompileOptions{})
 	if err != nil {
 		return nil, err
 	}
 	defer x.Release()
-	var in []device.Buffer
+	var in, out []device.Buffer
 	for i, v := range n.In {
 		in = append(in, r.alloc(v.Meta))
 		r.put(in[i], data[i])
 	}
-	out := r.alloc(n.Out[0].Meta)
-	r.launch(x, in, []device.Buffer{out})
-	got := r.get(out)
+	for _, v := range n.Out {
+		out = append(out, r.alloc(v.Meta))
+	}
+	r.launch(x, in, out)
+	for _, b := range out {
+		results = append(results, r.get(b))
+	}
 	r.sync(r.s)
-	r.drop(append(in, out)...)
-	return got, nil
+	r.drop(append(in, out...)...)
+	return results, nil
 }
 
 // between is indices lo to hi-1 of an axis of a tensor.
