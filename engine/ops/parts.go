@@ -126,7 +126,7 @@ func ByChannels(n *graph.Node) (ways []Channels) {
 		if x.Rank() == 4 && x[2]*x[3] > 1 && to.Equal(shape.Of(x[1], 1, 1)) {
 			return []Channels{{In: []int{1}, Out: []int{0}}}
 		}
-		if last := x.Rank() - 1; last > 0 && to.Rank() == 1 && to[0] == x[last] && to[0] >= leastColumns {
+		if last := x.Rank() - 1; (last == 1 || last == 2) && to.Rank() == 1 && to[0] == x[last] && to[0] >= leastColumns {
 			return []Channels{{In: []int{last}, Out: []int{0}}}
 		}
 	}

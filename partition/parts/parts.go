@@ -95,7 +95,8 @@ func Choose(g *graph.Graph, limit int64, count int, scratch func(n *graph.Node) 
 	return c
 }
 
-// keeps reports whether parts of result k over channels have the samples, too: then nothing joins them unless a whole node reads them.
+// keeps reports whether parts of result k over channels have the samples, too: then nothing joins them unless a whole
+// node reads them.
 func keeps(by ops.Channels, k int) bool { return by.Out[k] == 1 }
 
 // keepsAny reports whether one of those that are asked for is such a result.
@@ -195,8 +196,9 @@ func (c Cuts) Apply(g *graph.Graph, check *stop.Check) *graph.Graph {
 		return g
 	}
 	b := &builder{
-		c: c, g: new(graph.Graph), made: map[*graph.Value][]*graph.Value{}, taken: map[*graph.Value][]*graph.Value{}, across: map[*graph.Value][]*graph.Value{},
-		unit: map[*graph.Value]int{}, ranges: map[along]*graph.Value{}, instead: map[*graph.Value]*graph.Value{},
+		c: c, g: new(graph.Graph), made: map[*graph.Value][]*graph.Value{}, across: map[*graph.Value][]*graph.Value{},
+		taken: map[*graph.Value][]*graph.Value{},
+		unit:  map[*graph.Value]int{}, ranges: map[along]*graph.Value{}, instead: map[*graph.Value]*graph.Value{},
 		stands: map[*graph.Node]*graph.Node{},
 	}
 	*b.g = *g
