@@ -13,6 +13,9 @@
 // range to range. With that, the largest launch is the product that adds to the gradient: no cut of the
 // update would lower the floor further.
 //
+// A gradient that is computed in parts (package parts) is the exception. Where nothing but such an update reads
+// it, nothing joins the parts: each is a range or several, and the launch needs the weight and so much of the rest.
+//
 // The cut is a rewrite of the graph at plan time. `ops.Ranged` wraps an update, and its kernel is that of
 // the whole update on narrowed memory. Nothing below the plan knows of ranges: residency has tensors,
 // devices have nodes. A range that a replica owns alone would be the same node. Above the plan, a variable

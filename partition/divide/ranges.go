@@ -52,8 +52,8 @@ type Divided struct {
 // ranger cuts the updates of a graph into ranges. A node of the update becomes one
 // node per range. The optimizer's state becomes a variable per range, since nothing
 // else uses it. Where one replica makes the update, the nodes change the weight in
-// place, one after the other, and the weight and its gradient stay whole: products
-// read and write them so. A call of [Updates] or [ShardsOf] owns it; the graph that it makes is a new one.
+// place, one after the other, and the weight stays whole: products read it so. Its gradient
+// does too, unless it is computed in parts. A call of [Updates] or [ShardsOf] owns it; the graph that it makes is a new one.
 type ranger struct {
 	idx     *nodes.Index
 	r       Ranges
@@ -65,6 +65,7 @@ type ranger struct {
 	instead map[*graph.Value]*graph.Value   // of each value that another node makes now: that one's
 	ranges  map[*graph.Value][]shardRange   // of each gradient that replicas sum in ranges
 	rangeAt map[valueRange]*graph.Value     // those ranges
+	joined  map[*graph.Value][]*graph.Value // the parts of each gradient that nothing joins any more
 }
 
 func newRanger(idx *nodes.Index, r Ranges, sh Shards) *ranger {
@@ -72,6 +73,7 @@ func newRanger(idx *nodes.Index, r Ranges, sh Shards) *ranger {
 		idx: idx, r: r, sh: sh, g: new(graph.Graph), parts: map[*graph.Value][]*graph.Value{},
 		last: map[*graph.Value]*graph.Value{}, instead: map[*graph.Value]*graph.Value{},
 		ranges: map[*graph.Value][]shardRange{}, rangeAt: map[valueRange]*graph.Value{},
+		joined: map[*graph.Value][]*graph.Value{},
 	}
 	*c.g = *idx.Graph
 	c.g.Nodes, c.g.Vars, c.g.Assigns = nil, nil, nil
@@ -87,6 +89,7 @@ func Updates(idx *nodes.Index, r Ranges, sh Shards) *Divided {
 	}
 	c := newRanger(idx, r, sh)
 	c.divide()
+	c.takeParts()
 	for _, n := range stop.Each(idx.Stop, idx.Graph.Nodes) {
 		c.add(n)
 	}
@@ -109,16 +112,39 @@ func Updates(idx *nodes.Index, r Ranges, sh Shards) *Divided {
 func (c *ranger) add(n *graph.Node) {
 	switch {
 	case n.Phase != graph.Update:
-		c.g.Nodes = append(c.g.Nodes, n)
+		if len(n.Out) == 0 || c.joined[n.Out[0]] == nil {
+			c.g.Nodes = append(c.g.Nodes, n)
+		}
 	case c.sh.has(n) && c.ranges[c.gradientOf(n)] != nil:
 		c.shard(n)
 	case n.Op.Kind() == (ops.SumSquares{}).Kind() && c.ranges[n.In[0]] != nil:
 		c.squares(n)
 	case c.ranges[n.Out[0]] != nil: // its ranges are added up
-	case c.r.On() && n.In != nil && c.cuttable(n) && n.In[0].Meta.Elems() > c.r.Elems && c.lease(n) > c.r.above:
+	case c.isInPlace(n):
 		c.inPlace(n)
 	default:
 		c.rewire(n)
+	}
+}
+
+// isInPlace reports whether one replica makes the update n in ranges.
+func (c *ranger) isInPlace(n *graph.Node) bool {
+	return c.r.On() && c.cuttable(n) && n.In[0].Meta.Elems() > c.r.Elems && c.lease(n) > c.r.above
+}
+
+// takeParts notes the parts of the gradients that updates in ranges read, and nothing else does: nothing joins them then.
+func (c *ranger) takeParts() {
+	for _, n := range c.idx.Updates {
+		if !c.isInPlace(n) || c.sh.has(n) {
+			continue
+		}
+		v := c.gradientOf(n)
+		if v == nil || v.Node == nil || v.Node.Phase == graph.Update || len(c.idx.Readers[v.ID]) != 1 || c.idx.Output[v.ID] {
+			continue
+		}
+		if op, ok := v.Node.Op.(ops.Concat); ok && op.Axis == 0 {
+			c.joined[v] = v.Node.In
+		}
 	}
 }
 
@@ -159,15 +185,45 @@ func (c *ranger) lease(n *graph.Node) (bytes int64) {
 	return bytes
 }
 
-// inPlace appends the nodes that are n's ranges, on one replica.
+// inPlace appends the nodes that are n's ranges, on one replica. Each reads the whole gradient, or its range of
+// a part of it.
 func (c *ranger) inPlace(n *graph.Node) {
-	in, w := c.substituted(n.In), n.In[0]
-	all, size := w.Meta.Elems(), c.r.size(w)
-	for from := 0; from < all; from += size {
-		x := c.piece(n, ops.Ranged{Op: n.Op, From: from, Count: min(size, all-from)}, in, place.Nowhere)
+	in, w, gradient := c.substituted(n.In), n.In[0], c.gradientOf(n)
+	size := c.r.size(w)
+	piece := func(from, count int) {
+		x := c.piece(n, ops.Ranged{Op: n.Op, From: from, Count: count}, in, place.Nowhere)
 		in[0] = x.Out[0]
 		c.last[n.Out[0]] = x.Out[0]
 	}
+	parts := c.joined[gradient]
+	if parts == nil {
+		all := w.Meta.Elems()
+		for from := 0; from < all; from += size {
+			piece(from, min(size, all-from))
+		}
+		return
+	}
+	at, begin := slices.Index(n.In, gradient), 0
+	for _, part := range parts {
+		elems := part.Meta.Elems()
+		flat := c.rangeIn(n, part, ops.Reshape{Shape: shape.Of(elems)}, gradient, begin, elems)
+		for from := 0; from < elems; from += size {
+			count := min(size, elems-from)
+			if in[at] = flat; count < elems {
+				in[at] = c.rangeIn(n, flat, ops.Slice{Start: []int{from}, Stop: []int{from + count}}, gradient, begin+from, count)
+			}
+			piece(begin+from, count)
+		}
+		begin += elems
+	}
+}
+
+// rangeIn appends the node that takes a range of n's gradient out of a part of it.
+func (c *ranger) rangeIn(n *graph.Node, part *graph.Value, op graph.Op, gradient *graph.Value, from, count int) *graph.Value {
+	v := c.value(gradient, from, count)
+	v.Meta.Shape = shape.Of(count)
+	c.append(n, op, []*graph.Value{part}, place.Nowhere).give(v)
+	return v
 }
 
 // piece appends the node that is a range of n, with ranges of its state.

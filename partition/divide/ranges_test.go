@@ -1,6 +1,7 @@
 package divide_test
 
 import (
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -8,13 +9,17 @@ import (
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/engine/ops/ref"
+	"github.com/berth-ml/berth/engine/optim"
 	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/internal/stop"
 	"github.com/berth-ml/berth/partition/divide"
 	"github.com/berth-ml/berth/partition/nets"
 	"github.com/berth-ml/berth/partition/nets/passes"
 	"github.com/berth-ml/berth/partition/nodes"
+	"github.com/berth-ml/berth/partition/parts"
 )
 
 // piece is a range of a tensor.
@@ -172,6 +177,82 @@ func TestLittleLeasesStayWhole(t *testing.T) {
 		if cut := divide.Updates(idx, list[len(list)-1], divide.Shards{}); (cut != nil) != want {
 			t.Errorf("limit %d: the update is cut: %v", limit, cut != nil)
 		}
+	}
+}
+
+// TestGradientsInParts: an update in ranges reads a gradient that is computed in parts part by part, and nothing joins these;
+// it assigns the same numbers. Where a norm reads the gradient, too, it is joined.
+func TestGradientsInParts(t *testing.T) {
+	train := func(clip float64) *graph.Graph {
+		g, err := models.Train(
+			models.Spec{Input: shape.F32(40), Target: shape.I32(), Loss: "cross_entropy", Layers: models.MLP([]int{20}, "tanh", 3, graph.Pos{})},
+			optim.Spec{Name: "adam", ClipNorm: clip, Schedule: ops.LearningRate{Schedule: "constant", Base: 0.1}},
+			models.Size{Microbatch: 6, Microbatches: 1, Batch: 6, Ring: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return g
+	}
+	check := func(t passes.T, clip float64, limit int64, count, elems int) (joins int) {
+		whole := train(clip)
+		cut := parts.Choose(whole, limit, count, func(*graph.Node) int64 { return 0 }, stop.When(nil)).Apply(whole, stop.When(nil))
+		d := divide.Updates(passes.Setup{}.Index(t, cut, 1), divide.Ranges{Elems: elems}, divide.Shards{})
+		if d == nil {
+			t.Fatal("no update is cut")
+		}
+		checkDivided(t, whole, d.Graph)
+		feed := map[*graph.Value]ref.Array{}
+		numbers := func(v *graph.Value) ref.Array {
+			a, random := ref.New(v.Meta), rand.New(rand.NewPCG(uint64(len(v.Name)), uint64(v.Meta.Elems())))
+			for k := range a.F {
+				a.F[k] = random.Float64()
+			}
+			return a
+		}
+		for _, v := range append(slices.Clone(whole.Inputs), whole.Vars...) {
+			feed[v] = numbers(v)
+		}
+		now := map[*graph.Value]ref.Array{}
+		for _, v := range append(slices.Clone(d.Graph.Inputs), d.Graph.Vars...) {
+			if now[v] = numbers(v.Whole()); v.Range != nil {
+				now[v] = ref.Floats(now[v].F[v.Range.From:][:v.Meta.Elems()], v.Meta.Elems())
+			}
+		}
+		want, err := ref.Eval(whole, feed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := ref.Eval(d.Graph, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		assigned := map[*graph.Value]ref.Array{}
+		for _, a := range whole.Assigns {
+			assigned[a.Var] = want[a.New]
+		}
+		for _, a := range d.Graph.Assigns {
+			numbers := assigned[a.Var.Whole()].F
+			if a.Var.Range != nil {
+				numbers = numbers[a.Var.Range.From:][:a.Var.Meta.Elems()]
+			}
+			if !slices.Equal(got[a.New].F, numbers) {
+				t.Fatal(a.Var.Name, "becomes", got[a.New].F, "want", numbers)
+			}
+		}
+		for _, n := range d.Graph.Nodes {
+			if n.Op.Kind() == "concat" && n.Part == nil {
+				joins++
+			}
+		}
+		return joins
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		limit := int64(rapid.IntRange(1, 10_000).Draw(t, "limit"))
+		check(t, 0, limit, rapid.IntRange(2, 9).Draw(t, "parts"), rapid.IntRange(1, 300).Draw(t, "elements"))
+	})
+	without, with := check(t, 0, 6000, 4, 100), check(t, 1, 6000, 4, 100)
+	if without != 0 || with == 0 {
+		t.Errorf("%d gradients are joined for updates in ranges, and %d for a norm", without, with)
 	}
 }
 

@@ -32,6 +32,41 @@ func step(t testing.TB, batch int) *graph.Graph {
 	return g
 }
 
+// normed is a training step of a model with batch norms, of pictures and of rows.
+func normed(t testing.TB, batch int) *graph.Graph {
+	t.Helper()
+	norm := func(name string) models.Layer {
+		return models.Named{Name: name, Layer: models.BatchNorm{Eps: 1e-5, Momentum: 0.1}}
+	}
+	layers := []models.Layer(models.CNN([]int{5, 6}, 3, []int{20}, "relu", 3, graph.Pos{}))
+	layers = slices.Insert(layers, len(layers)-1, norm("bn2"))
+	layers = slices.Insert(layers, 1, norm("bn1"))
+	g, err := models.Train(
+		models.Spec{Input: shape.F32(2, 8, 8), Target: shape.I32(), Loss: "cross_entropy", Layers: layers},
+		optim.Spec{Name: "sgd", Schedule: ops.LearningRate{Schedule: "constant", Base: 0.1}},
+		models.Size{Microbatch: batch, Microbatches: 1, Batch: batch, Ring: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// texts is a training step of a small GPT.
+func texts(t testing.TB, batch int) *graph.Graph {
+	t.Helper()
+	g, err := models.Train(
+		models.Spec{
+			Input: shape.I32(5), Target: shape.I32(5), Loss: "cross_entropy",
+			Layers: models.GPT(models.GPTOptions{Vocab: 3, Context: 5, Layers: 1, Heads: 2, Width: 6}, graph.Pos{}),
+		},
+		optim.Spec{Name: "sgd", Schedule: ops.LearningRate{Schedule: "constant", Base: 0.1}},
+		models.Size{Microbatch: batch, Microbatches: 1, Batch: batch, Ring: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
 func noScratch(*graph.Node) int64 { return 0 }
 
 // eval computes a graph from numbers that its inputs and variables have by their names.
@@ -57,7 +92,12 @@ func eval(t interface{ Fatal(...any) }, g *graph.Graph) map[*graph.Value]ref.Arr
 // A step in parts assigns and gives the same numbers, and no node of it that was cut takes more
 // than its part.
 func TestPartsComputeTheSame(t *testing.T) {
-	whole := step(t, 6)
+	for name, whole := range map[string]*graph.Graph{"pictures": step(t, 6), "texts": texts(t, 6), "norms": normed(t, 6)} {
+		t.Run(name, func(t *testing.T) { computesTheSame(t, whole) })
+	}
+}
+
+func computesTheSame(t *testing.T, whole *graph.Graph) {
 	before := whole.Text()
 	rapid.Check(t, func(t *rapid.T) {
 		limit := int64(rapid.IntRange(1, 60_000).Draw(t, "limit"))
@@ -101,7 +141,13 @@ func TestPartsComputeTheSame(t *testing.T) {
 // The nodes, names and order of parts do not depend on the number of samples, of which there
 // may be fewer than parts.
 func TestSmallerBatchHasTheSameParts(t *testing.T) {
-	whole := step(t, 8)
+	for name, build := range map[string]func(t testing.TB, batch int) *graph.Graph{"pictures": step, "texts": texts, "norms": normed} {
+		t.Run(name, func(t *testing.T) { sameParts(t, build) })
+	}
+}
+
+func sameParts(t *testing.T, build func(t testing.TB, batch int) *graph.Graph) {
+	whole := build(t, 8)
 	c := parts.Choose(whole, 1, 8, noScratch, stop.When(nil))
 	names := func(g *graph.Graph) (list []string) {
 		for _, n := range c.Apply(g, stop.When(nil)).Nodes {
@@ -118,7 +164,7 @@ func TestSmallerBatchHasTheSameParts(t *testing.T) {
 		t.Fatalf("%d nodes in parts of %d", len(want), len(whole.Nodes))
 	}
 	for _, batch := range []int{1, 3, 5} {
-		if got := names(step(t, batch)); !slices.Equal(got, want) {
+		if got := names(build(t, batch)); !slices.Equal(got, want) {
 			t.Errorf("a batch of %d has other nodes: %d, want %d", batch, len(got), len(want))
 		}
 	}

@@ -38,6 +38,7 @@ func testParts(t *testing.T, open Opener) {
 		for _, v := range []*graph.Value{
 			b.One(ops.SumTo{Shape: shape.Of(10, 1, 1)}, b.Input("pictures", shape.F32(24, 10, 60, 60))),
 			b.One(ops.Conv2DGradW{Stride: 1, Pad: 1, Groups: 1, KH: 3, KW: 3}, b.Input("x", shape.F32(4, 1, 20, 22)), b.Input("dy", shape.F32(4, 1024, 20, 22))),
+			b.One(ops.MatMul{TransA: true}, b.Input("rows", shape.F32(2048, 384)), b.Input("drows", shape.F32(2048, 130))),
 			b.One(ops.AttentionGrad{Heads: 2}, attended[0].Node.In[0], b.Input("y", attended[0].Meta), b.Input("lse", attended[1].Meta), b.Input("dy", attended[0].Meta)),
 		} {
 			if err := r.compareParts(v.Node, 1, func(least, most int) int { return (least + most) / 3 }); err != nil {
@@ -86,6 +87,33 @@ var cuttable = []func(rt *rapid.T, b *graph.Builder) *graph.Value{
 		return ops.ReshapeTo(b, x, x.Meta.Shape[0], -1)
 	},
 	func(rt *rapid.T, b *graph.Builder) *graph.Value {
+		x := normed(rt, b)
+		c := shape.F32(x.Meta.Shape[1])
+		return b.Apply(ops.BatchNorm{Eps: 1e-5}, x, b.Input("gamma", c), b.Input("beta", c))[0]
+	},
+	func(rt *rapid.T, b *graph.Builder) *graph.Value {
+		x := normed(rt, b)
+		c := shape.F32(x.Meta.Shape[1])
+		in := []*graph.Value{x, b.Input("gamma", c), b.Input("mean", c), b.Input("rstd", c), b.Input("dy", x.Meta)}
+		return b.Apply(ops.BatchNormGrad{}, in...)[0]
+	},
+	func(rt *rapid.T, b *graph.Builder) *graph.Value {
+		x := normed(rt, b)
+		c := shape.F32(x.Meta.Shape[1])
+		return b.One(ops.BatchNormEval{Eps: 10}, x, b.Input("gamma", c), b.Input("beta", c), b.Input("mean", c), b.Input("var", c))
+	},
+	func(rt *rapid.T, b *graph.Builder) *graph.Value {
+		x := images(rt, b)
+		return ops.ReshapeTo(b, x, x.Meta.Shape[0]*x.Meta.Shape[1], -1)
+	},
+	func(rt *rapid.T, b *graph.Builder) *graph.Value {
+		s := shape.Of(size(rt, "rows", 900), size(rt, "columns", 700))
+		if rapid.Bool().Draw(rt, "positions") {
+			s = shape.Of(size(rt, "samples", 12), size(rt, "positions", 90), s[1])
+		}
+		return b.One(ops.SumTo{Shape: s[len(s)-1:]}, b.Input("x", shape.F32(s...)))
+	},
+	func(rt *rapid.T, b *graph.Builder) *graph.Value {
 		x := images(rt, b)
 		k := size(rt, "kernel", min(3, x.Meta.Shape[2], x.Meta.Shape[3]))
 		return b.One(ops.AvgPool2D{Kernel: k, Stride: k}, x)
@@ -108,6 +136,11 @@ var cuttable = []func(rt *rapid.T, b *graph.Builder) *graph.Value{
 			y = shape.F32(y.Shape[1], y.Shape[0])
 		}
 		return b.One(ops.MatMul{TransB: trans}, x, b.Input("w", y))
+	},
+	func(rt *rapid.T, b *graph.Builder) *graph.Value {
+		rows := size(rt, "rows", 600)
+		x := b.Input("x", shape.F32(rows, size(rt, "features", 90)))
+		return b.One(ops.MatMul{TransA: true, BF16: rapid.Bool().Draw(rt, "bf16")}, x, b.Input("dy", shape.F32(rows, size(rt, "columns", 90))))
 	},
 	func(rt *rapid.T, b *graph.Builder) *graph.Value {
 		x := b.Input("x", shape.F32(size(rt, "rows", 40), size(rt, "width", 100)))
@@ -152,6 +185,16 @@ func size(rt *rapid.T, name string, most int) int { return rapid.IntRange(1, mos
 // images is an input of pictures.
 func images(rt *rapid.T, b *graph.Builder) *graph.Value {
 	return b.Input("x", shape.F32(size(rt, "samples", 24), size(rt, "channels", 12), size(rt, "height", 20), size(rt, "width", 20)))
+}
+
+// normed is an input of pictures, or of rows, with so many samples that kernels share them.
+func normed(rt *rapid.T, b *graph.Builder) *graph.Value {
+	s := shape.Of(size(rt, "samples", 600), size(rt, "channels", 90))
+	if rapid.Bool().Draw(rt, "pictures") {
+		side := size(rt, "side", 7)
+		s = shape.Of(1+s[0]/20, s[1], side, side)
+	}
+	return b.Input("x", shape.F32(s...))
 }
 
 // mostPositions is the most positions of a sequence.
@@ -231,56 +274,83 @@ func (r *rig) compareParts(n *graph.Node, seed uint64, cut func(least, most int)
 	if err != nil {
 		return err
 	}
-	axis := make([]int, len(n.In)) // that is cut; -1 for none
-	for i := range axis {
-		axis[i] = -1
+	for _, by := range cutsOf(n) {
+		all := n.Out[0].Meta.Shape[by.out[0]] / by.each
+		if all < 2*by.least {
+			continue
+		}
+		at := cut(by.least, all-by.least)
+		for _, part := range [][2]int{{0, at}, {at, all}} {
+			if err := r.comparePart(n, data, want, by, part[0], part[1]); err != nil {
+				return fmt.Errorf("in parts of %d and %d along axis %d: %w", at, all-at, by.out[0], err)
+			}
+		}
 	}
-	op, least := ops.OfSamples, 1
+	return nil
+}
+
+// oneCut is a way to cut a node: the axis of each input that is cut, -1 for none, and of each result.
+type oneCut struct {
+	in    []int
+	out   []int
+	each  int // indices of the result for each of the inputs: more than one where samples become rows
+	least int // indices of a part of the inputs
+	op    func(op graph.Op, count int) graph.Op
+}
+
+// cutsOf lists the ways to cut a node: none, as of a gradient of weights in groups, or one or two.
+func cutsOf(n *graph.Node) (list []oneCut) {
 	if samples, ok := ops.BySamples(n); ok {
-		for i := range samples {
-			if samples[i] {
-				axis[i] = 0
+		by := oneCut{out: make([]int, len(n.Out)), least: 1, each: 1, op: ops.OfSamples}
+		for i, cut := range samples {
+			axis := -1
+			if cut {
+				axis, by.each = 0, n.Out[0].Meta.Shape[0]/n.In[i].Meta.Shape[0]
 			}
+			by.in = append(by.in, axis)
 		}
-	} else if input, ok := ops.ByChannels(n); ok {
-		axis[input], op, least = 1, ops.OfChannels, 2
-	} else {
-		return nil // as a gradient of weights in groups
+		return []oneCut{by}
 	}
-	all := n.Out[0].Meta.Shape[0]
-	if all < 2*least {
-		return nil
+	for i, way := range ops.ByChannels(n) {
+		by := oneCut{in: way.In, out: way.Out, each: 1, least: 2, op: ops.OfChannels}
+		if i > 0 {
+			by.op = func(op graph.Op, _ int) graph.Op { return op }
+		}
+		list = append(list, by)
 	}
-	at := cut(least, all-least)
-	var got []float32
-	for _, part := range [][2]int{{0, at}, {at, all}} {
-		lo, hi := part[0], part[1]
-		p := &graph.Node{Op: op(n.Op, hi-lo), Part: &graph.Part{Of: n}}
-		in := make([][]float32, len(n.In))
-		metas := make([]shape.Meta, len(n.In))
-		for i, v := range n.In {
-			metas[i], in[i] = v.Meta, data[i]
-			if axis[i] >= 0 {
-				metas[i], in[i] = between(v.Meta, data[i], axis[i], lo, hi)
+	return list
+}
+
+// comparePart runs indices lo to hi-1 of the inputs of a node, of which want are the results.
+func (r *rig) comparePart(n *graph.Node, data, want [][]float32, by oneCut, lo, hi int) error {
+	p := &graph.Node{Op: by.op(n.Op, (hi-lo)*by.each), Part: &graph.Part{Of: n}}
+	in := make([][]float32, len(n.In))
+	metas := make([]shape.Meta, len(n.In))
+	for i, v := range n.In {
+		metas[i], in[i] = v.Meta, data[i]
+		if axis := by.in[i]; axis >= 0 {
+			metas[i], in[i] = between(v.Meta, data[i], axis, lo, hi)
+		}
+		p.In = append(p.In, &graph.Value{ID: i, Name: v.Name, Kind: graph.Input, Meta: metas[i]})
+	}
+	outs, err := p.Op.Infer(metas)
+	if err != nil {
+		return err
+	}
+	for i, m := range outs {
+		p.Out = append(p.Out, &graph.Value{ID: len(p.In) + i, Name: fmt.Sprint("out", i), Meta: m, Node: p, Out: i})
+	}
+	got, err := r.runNode(p, in)
+	if err != nil {
+		return err
+	}
+	for k, v := range n.Out {
+		got := got[k]
+		_, want := between(v.Meta, want[k], by.out[k], lo*by.each, hi*by.each)
+		for i := range want {
+			if !sameBits(got[i:i+1], want[i:i+1]) {
+				return fmt.Errorf("element %d of result %d of indices %d to %d is %v, and %v in the whole", i, k, lo, hi-1, got[i], want[i])
 			}
-			p.In = append(p.In, &graph.Value{ID: i, Name: v.Name, Kind: graph.Input, Meta: metas[i]})
-		}
-		outs, err := p.Op.Infer(metas)
-		if err != nil {
-			return err
-		}
-		for i, m := range outs {
-			p.Out = append(p.Out, &graph.Value{ID: len(p.In) + i, Name: fmt.Sprint("out", i), Meta: m, Node: p, Out: i})
-		}
-		x, err := r.runNode(p, in)
-		if err != nil {
-			return err
-		}
-		got = append(got, x...)
-	}
-	for i := range want {
-		if !sameBits(got[i:i+1], want[i:i+1]) {
-			return fmt.Errorf("element %d is %v in parts of %d and %d, and %v in the whole", i, got[i], at, all-at, want[i])
 		}
 	}
 	return nil
@@ -294,34 +364,35 @@ func numbers(v *graph.Value) uint32 {
 	return mostPositions
 }
 
-// runNode is the first result of a node whose inputs differ.
-func (r *rig) runNode(n *graph.Node, data [][]float32) ([]float32, error) {
-	g := &graph.Graph{Name: "node", Nodes: []*graph.Node{n}, Inputs: n.In, Outputs: n.Out[:1]}
+// runNode is the results of a node whose inputs differ.
+func (r *rig) runNode(n *graph.Node, data [][]float32) (results [][]float32, err error) {
+	g := &graph.Graph{Name: "node", Nodes: []*graph.Node{n}, Inputs: n.In, Outputs: n.Out}
 	x, err := r.d.Compile(g, device.CompileOptions{})
 	if err != nil {
 		return nil, err
 	}
 	defer x.Release()
-	var in []device.Buffer
+	var in, out []device.Buffer
 	for i, v := range n.In {
 		in = append(in, r.alloc(v.Meta))
 		r.put(in[i], data[i])
 	}
-	out := r.alloc(n.Out[0].Meta)
-	r.launch(x, in, []device.Buffer{out})
-	got := r.get(out)
+	for _, v := range n.Out {
+		out = append(out, r.alloc(v.Meta))
+	}
+	r.launch(x, in, out)
+	for _, b := range out {
+		results = append(results, r.get(b))
+	}
 	r.sync(r.s)
-	r.drop(append(in, out)...)
-	return got, nil
+	r.drop(append(in, out...)...)
+	return results, nil
 }
 
-// between is indices lo to hi-1 of an axis, 0 or 1, of a tensor.
+// between is indices lo to hi-1 of an axis of a tensor.
 func between(m shape.Meta, data []float32, axis, lo, hi int) (shape.Meta, []float32) {
 	s := m.Shape.Clone()
-	outer, n := 1, s[axis]
-	if axis == 1 {
-		outer = s[0]
-	}
+	outer, n := s[:axis].Elems(), s[axis]
 	s[axis] = hi - lo
 	inner := len(data) / (outer * n)
 	var part []float32

@@ -46,12 +46,12 @@ func newMatMul(n *graph.Node, on work.Target) (work.Kernel, error) {
 	if len(sb) == 2 && !op.TransA { // all rows of a against one b
 		m, batch = m*batch, 1
 	}
-	rows := m
-	if w := n.Whole(); w != n { // some of the rows of one product
+	rows, across := m, cols
+	if w := n.Whole(); w != n { // some of the rows, or of the columns, of one product
 		all := work.Out(w, 0).Shape
-		rows = all[:len(all)-1].Elems()
+		rows, across = all[:len(all)-1].Elems(), all.Dim(-1)
 	}
-	f := formatOf(on, op.BF16, rows, cols, k)
+	f := formatOf(on, op.BF16, rows, across, k)
 	s := sizesOf(on.ISA, f)
 	b := newStored(work.In(n, 1), op.TransB, on.ISA)
 	g := newGrid(b.cells(s), batch, m, cols, k, matmulRows, op.TransA && m >= s.far)

@@ -204,7 +204,7 @@ type batchNorm struct {
 
 func newBatchNorm(n *graph.Node, on work.Target) (work.Kernel, error) {
 	k := batchNorm{channels: channelsOf(on, n), eps: n.Op.(ops.BatchNorm).Eps}
-	if c, ok := newChannelColumns(k.channels); ok {
+	if c, ok := newChannelColumns(k.channels, channelsOf(on, n.Whole()).c); ok {
 		return &batchNormColumns{c, k}, nil
 	}
 	return &k, nil
@@ -270,7 +270,7 @@ type batchNormGrad struct {
 
 func newBatchNormGrad(n *graph.Node, on work.Target) (work.Kernel, error) {
 	k := batchNormGrad{channels: channelsOf(on, n)}
-	if c, ok := newChannelColumns(k.channels); ok {
+	if c, ok := newChannelColumns(k.channels, channelsOf(on, n.Whole()).c); ok {
 		return &batchNormGradColumns{c, k}, nil
 	}
 	return &k, nil
@@ -338,7 +338,7 @@ type batchNormEval struct {
 
 func newBatchNormEval(n *graph.Node, on work.Target) (work.Kernel, error) {
 	k := batchNormEval{channels: channelsOf(on, n), eps: n.Op.(ops.BatchNormEval).Eps}
-	if c, ok := newChannelColumns(k.channels); ok {
+	if c, ok := newChannelColumns(k.channels, channelsOf(on, n.Whole()).c); ok {
 		return &batchNormEvalColumns{c, k}, nil
 	}
 	return &k, nil

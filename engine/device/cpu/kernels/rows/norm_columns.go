@@ -39,15 +39,17 @@ const (
 	normWork   = 1 << 15 // fewest elements of a chunk where rows are shared
 )
 
-// newChannelColumns reports whether the planes of channels are small.
-func newChannelColumns(c channels) (k channelColumns, ok bool) {
+// newChannelColumns reports whether the planes of channels, of which all are so many, are small.
+func newChannelColumns(c channels, all int) (k channelColumns, ok bool) {
 	k.channels = c
+	k.c = all
 	if k.s > smallPlane || k.elems() == 0 {
 		return k, false
 	}
 	k.per = min(max(work.CeilDiv(k.c, work.EnoughChunks/2), work.CeilDiv(64, k.s)), work.CeilDiv(256, k.s))
 	parts := max(1, min(work.EnoughChunks/k.across(), k.n*k.per*k.s/normWork))
 	k.height = work.CeilDiv(k.n, parts)
+	k.c = c.c
 	return k, true
 }
 

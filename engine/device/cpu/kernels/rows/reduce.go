@@ -74,9 +74,17 @@ func keptAxes(s shape.Shape, axes []int) []bool {
 
 func newSumTo(n *graph.Node, on work.Target) (work.Kernel, error) {
 	k := sumTo(n, on)
-	if part, ok := k.(*reduce); ok && n.Whole() != n { // some of the outputs
-		if of, ok := sumTo(n.Whole(), on).(*reduce); ok {
+	if n.Whole() == n {
+		return k, nil
+	}
+	switch of := sumTo(n.Whole(), on).(type) { // some of the outputs
+	case *reduce:
+		if part, ok := k.(*reduce); ok {
 			part.partials = of.partials
+		}
+	case *rowFold:
+		if part, ok := k.(*rowFold); ok {
+			part.height, part.wide = of.height, of.wide
 		}
 	}
 	return k, nil

@@ -14,9 +14,10 @@ type rowFold struct {
 	f                fold
 	scale            float64
 	batches, rows, n int
-	apart, stride    int // elements from matrix to matrix, and from row to row
-	width, height    int // columns and rows of a chunk
-	group            int // matrices of a chunk
+	apart, stride    int  // elements from matrix to matrix, and from row to row
+	width, height    int  // columns and rows of a chunk
+	group            int  // matrices of a chunk
+	wide             bool // each row is folded by itself
 	y, x             []float32
 	acc              []float64 // [partials, batches, n]
 }
@@ -42,6 +43,7 @@ func newRowFold(r *reduce) (k *rowFold, ok bool) {
 	}
 	_, k.stride = r.folded.Inner()
 	k.width = min(k.n, foldWidth)
+	k.wide = k.width >= narrow
 	k.group = max(1, min(k.batches, foldWork/max(1, k.rows*k.n)))
 	parts := max(1, min(work.EnoughChunks/k.across(), k.rows*k.width*k.group/foldWork))
 	k.height = max(1, work.CeilDiv(k.rows, parts))
@@ -98,7 +100,7 @@ func (k *rowFold) Chunk(i int) {
 
 // fold folds rows of x.
 func (k *rowFold) fold(acc []float64, x []float32, rows int) {
-	if len(acc) < narrow && k.stride == len(acc) {
+	if !k.wide && k.stride == len(acc) {
 		done := k.foldNarrow(acc, x, rows)
 		x, rows = x[done*k.stride:], rows-done
 	}
