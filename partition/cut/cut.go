@@ -12,6 +12,7 @@ import (
 	"github.com/berth-ml/berth/internal/units"
 	"github.com/berth-ml/berth/partition/nodes"
 	"github.com/berth-ml/berth/partition/order"
+	"github.com/berth-ml/berth/partition/pieces"
 	"github.com/berth-ml/berth/partition/place"
 	"github.com/berth-ml/berth/partition/speed"
 )
@@ -27,6 +28,8 @@ type Options struct {
 	Stages   [][]string     // block names by hand, per stage; nil places automatically
 	Why      string         // cause of stages for readers of the plan; empty means by hand
 	Pin      map[string]int // device of a block
+	Pieces   pieces.Pieces  // at which blocks are cut; no stage but that of one of these ops begins or ends within a block
+	Ops      map[string]int // device of each of these ops that is pinned
 	Count    int            // number of stages; 0 means by the devices
 	Supports place.Supports
 	Speeds   speed.Speeds
@@ -38,12 +41,13 @@ type Options struct {
 
 // Cut is what the pass decides: the stage of each block, and the device of each stage.
 type Cut struct {
-	Blocks  []string // all, by first appearance
+	Blocks  []string // all, by first appearance; of those that are cut, the pieces
 	StageOf []int    // by block
 	Device  []int    // by stage
 	Cause   []string // by stage
 	Refused []string // the blocks that devices do not run, a line for each
 	Fewer   *Fewer   // why there are fewer stages than asked for, or nil
+	Apart   bool     // a pinned op has cut a stage
 }
 
 // Groups is the stage of each block by name.
@@ -132,6 +136,9 @@ var ErrStages = errors.New("cannot place the stages as asked")
 
 // PinError is an [ErrStages] about PlanOptions.Pin.
 type PinError struct{ err error }
+
+// AsPin is a PinError with that cause.
+func AsPin(cause error) error { return &PinError{fmt.Errorf("%w: %w", ErrStages, cause)} }
 
 // Error is the text of the error that it is.
 func (e *PinError) Error() string { return e.err.Error() }
