@@ -1,7 +1,6 @@
 package partition
 
 import (
-	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -267,10 +266,7 @@ func assemble(s settings, d decided, rival *forecast.Shortage) (*Plan, error) {
 	if err := d.index.Stop.Err(); err != nil {
 		return nil, err
 	}
-	if err := cut.CheckEdges(d.index, d.place); err != nil {
-		if d.cut.Apart {
-			err = cut.AsPin(fmt.Errorf("an op that is pinned cannot be apart from its block: %w; pin the block", err))
-		}
+	if err := d.cut.Check(d.index, d.place); err != nil {
 		return nil, err
 	}
 	d.whole = placed{d.index, d.place}

@@ -154,6 +154,22 @@ func WhyNot(err error) string {
 // CheckEdges makes sure that forward values only go to the same or a later
 // stage, and gradients the other way.
 func CheckEdges(idx *nodes.Index, pl *place.Placement) error {
+	if wrong := wrongEdge(idx, pl); wrong != "" {
+		return fmt.Errorf("%w: %s; put both in one stage", ErrStages, wrong)
+	}
+	return nil
+}
+
+// Check is CheckEdges for a cut, of which pinned ops may be the cause.
+func (c Cut) Check(idx *nodes.Index, pl *place.Placement) error {
+	if wrong := wrongEdge(idx, pl); wrong != "" && c.Apart {
+		return AsPin(fmt.Errorf("an op that is pinned cannot be apart from the rest of its block: %s; pin the block", wrong))
+	}
+	return CheckEdges(idx, pl)
+}
+
+// wrongEdge tells of a value that goes the other way; "" if there is none.
+func wrongEdge(idx *nodes.Index, pl *place.Placement) string {
 	for _, n := range stop.Each(idx.Stop, idx.Graph.Nodes) {
 		for _, v := range n.In {
 			if v.Kind != graph.Computed || n.Phase == graph.Update || v.Node.Phase != n.Phase {
@@ -161,12 +177,12 @@ func CheckEdges(idx *nodes.Index, pl *place.Placement) error {
 			}
 			from, to := pl.Node[v.Node.ID], pl.Node[n.ID]
 			if n.Phase == graph.Forward && from > to || n.Phase == graph.Backward && from < to {
-				return fmt.Errorf("%w: in the %v pass, %s of stage %d computes %s, and %s of stage %d reads it, but the %v pass runs stage %[7]d first; put both in one stage",
-					ErrStages, n.Phase, describe(v.Node), from, v.Name, describe(n), to, n.Phase)
+				return fmt.Sprintf("in the %v pass, %s of stage %d computes %s, and %s of stage %d reads it, but the %[1]v pass runs stage %[6]d first",
+					n.Phase, describe(v.Node), from, v.Name, describe(n), to)
 			}
 		}
 	}
-	return nil
+	return ""
 }
 
 // describe names a node by its layer.
