@@ -76,6 +76,9 @@ func TestPinnedOps(t *testing.T) {
 		if d := differ(want, got); d != "" {
 			t.Fatal(d)
 		}
+		if _, err := Derive(p, p.Graph, DeriveOptions{For: Checked}); err != nil {
+			t.Fatal(err)
+		}
 		smaller := s
 		smaller.Batch++
 		if g, err = smaller.Build(); err == nil {

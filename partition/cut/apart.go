@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/berth-ml/berth/internal/units"
 	"github.com/berth-ml/berth/partition/nodes"
 	"github.com/berth-ml/berth/partition/pieces"
 	"github.com/berth-ml/berth/partition/place"
@@ -47,6 +48,7 @@ func (c Cut) inParts(o Options) Cut {
 		x := part{stage: s, device: c.Device[s], whole: true}
 		if d, pinned := o.Ops[c.Blocks[i]]; pinned {
 			x = part{stage: s, device: d, whole: d == x.device, ops: []string{c.Blocks[i]}}
+			c.Apart = c.Apart || !x.whole
 		}
 		if last := len(parts) - 1; last >= 0 && parts[last].joins(x) {
 			parts[last].add(x)
@@ -56,7 +58,6 @@ func (c Cut) inParts(o Options) Cut {
 		stageOf[i] = len(parts) - 1
 	}
 	cause := c.Cause
-	c.Apart = len(parts) != len(c.Device)
 	if c.Fewer != nil && len(parts) >= c.Fewer.Asked {
 		c.Fewer = nil
 	}
@@ -93,8 +94,9 @@ func checkApart(idx *nodes.Index, c Cut, o Options) error {
 	if len(o.Ops) == 0 {
 		return nil
 	}
-	if s := o.Pipeline.Order; s != nil && c.Apart {
-		return AsPin(fmt.Errorf("the schedule %q is for %d stages, and ops that are pinned need %d; use a schedule by name, or pin blocks", s.Name, s.Stages, len(c.Device)))
+	if s := o.Pipeline.Order; s != nil && s.Stages != len(c.Device) {
+		return AsPin(fmt.Errorf("the schedule %q is for %s, and ops that are pinned need %d; use a schedule by name, or pin blocks",
+			s.Name, units.Count(s.Stages, "stage"), len(c.Device)))
 	}
 	if o.Supports == nil {
 		return nil

@@ -89,7 +89,7 @@ func (c *Cut) pin(o Options) error {
 			d, ok := o.on(name)
 			if ok && first != "" && d != o.Pin[first] {
 				return fmt.Errorf("%w: stage %d has block %q, which is pinned to %s, and %q, which is pinned to %s; put them in different stages, or pin them to one device",
-					ErrStages, s, first, o.Devices[o.Pin[first]].ID, name, o.Devices[d].ID)
+					ErrStages, s, first, o.Devices[o.Pin[first]].ID, o.Pieces.Whole(name), o.Devices[d].ID)
 			}
 			if ok {
 				first, c.Device[s] = o.Pieces.Whole(name), d

@@ -47,7 +47,7 @@ type Cut struct {
 	Cause   []string // by stage
 	Refused []string // the blocks that devices do not run, a line for each
 	Fewer   *Fewer   // why there are fewer stages than asked for, or nil
-	Apart   bool     // a pinned op has cut a stage
+	Apart   bool     // a pinned op has left a stage
 }
 
 // Groups is the stage of each block by name.
