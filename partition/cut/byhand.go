@@ -114,9 +114,12 @@ func checkPins(g *graph.Graph, blocks []string, o Options) error {
 	for _, name := range slices.Sorted(maps.Keys(o.Pin)) {
 		if !slices.Contains(blocks, name) {
 			layer, ops := opsNear(g, name)
-			near := ""
+			near, listed := "", ops
+			if len(ops) > mostNamed {
+				listed = append(slices.Clone(ops[:mostNamed]), fmt.Sprintf("… (%d in all)", len(ops)))
+			}
 			if len(ops) > 0 {
-				near = fmt.Sprintf("; the ops of layer %s are %s", layer, strings.Join(ops, ", "))
+				near = fmt.Sprintf("; the ops of layer %s are %s", layer, strings.Join(listed, ", "))
 			}
 			return &PinError{fmt.Errorf("%w: block %q is pinned to %s, but the model has no such block or op%s; its blocks are %s%s",
 				ErrStages, name, o.Devices[o.Pin[name]].ID, nearest(name, append(ops, blocks...)), strings.Join(blocks, ", "), near)}
@@ -125,14 +128,16 @@ func checkPins(g *graph.Graph, blocks []string, o Options) error {
 	return nil
 }
 
-// opsNear are the ops of the layer whose name is the longest beginning of a name that may be meant for one of them.
+// opsNear are the ops of the layer whose name is the longest beginning of a name that may be meant for one of them. A layer
+// with loops has none that can be pinned.
 func opsNear(g *graph.Graph, name string) (layer string, ops []string) {
 	for _, n := range g.Nodes {
-		if n.Phase != graph.Forward || nodes.BlockOf(n.Layer) == "" || !strings.HasPrefix(name, n.Layer.Name+".") || len(n.Layer.Name) < len(layer) {
+		l := n.Layer
+		if n.Phase != graph.Forward || nodes.BlockOf(l) == "" || l.Iterations > 0 || !strings.HasPrefix(name, l.Name+".") || len(l.Name) < len(layer) {
 			continue
 		}
-		if n.Layer.Name != layer {
-			layer, ops = n.Layer.Name, nil
+		if l.Name != layer {
+			layer, ops = l.Name, nil
 		}
 		ops = append(ops, n.Out[0].Name)
 	}

@@ -59,7 +59,7 @@ func (c Cut) Groups() map[string]int {
 	return m
 }
 
-// mostNamed is the most stages that the cause of another one names.
+// mostNamed is the most stages that the cause of another one names, and the most ops that an error does.
 const mostNamed = 32
 
 // sharing names the other stages on the device of stage s, for its cause.
