@@ -173,7 +173,8 @@ func (j *job) drawPins(t *rapid.T, devices int) {
 	alone := aloneBlocks(g)
 	j.pin = map[string]int{}
 	for _, n := range g.Nodes {
-		if n.Phase == graph.Forward && n.Layer != nil && n.Layer.Iterations == 0 && alone[n.Layer.Block] && rapid.IntRange(0, 4).Draw(t, "pin") == 0 {
+		l := n.Layer
+		if n.Phase == graph.Forward && l != nil && l.Iterations == 0 && alone[l.Block] && rapid.IntRange(0, 4).Draw(t, "pin") == 0 {
 			j.pin[n.Out[0].Name] = rapid.IntRange(0, devices-1).Draw(t, "device")
 		}
 	}

@@ -29,7 +29,8 @@ func drawPins(t *rapid.T, g *graph.Graph, o *PlanOptions) {
 	}
 }
 
-// checkPins checks that each pinned op of a plan is on its device, and its gradient with it. A sum of gradients is where they are made.
+// checkPins checks that each pinned op of a plan is on its device, and its gradient with it. A sum of gradients is where they
+// are made.
 func checkPins(t *rapid.T, p *Plan, pins map[string]int) {
 	t.Helper()
 	on := func(n *graph.Node) int { return p.cut.Device[p.place.Node[n.ID]] }
@@ -44,8 +45,8 @@ func checkPins(t *rapid.T, p *Plan, pins map[string]int) {
 	}
 }
 
-// A step whose ops are pinned to any devices is that of the whole graph, to the bit. An evaluation, which lacks some of them, has the
-// others where the step has them.
+// A step whose ops are pinned to any devices is that of the whole graph, to the bit. An evaluation, which lacks some of them,
+// has the others where the step has them.
 func TestPinnedOps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := nets.Draw(t)
