@@ -289,7 +289,7 @@ type Partition struct {
 	Recompute string            // none, cheap or block
 	Costs     string            // CostsAuto, CostsFlops or CostsMeasured
 	Plan      string            // PlanGiven or PlanAuto
-	Pin       map[string]string // device ID by block; nil: none
+	Pin       map[string]string // device ID by block or op; nil: none
 	Chosen    *ChosenPlan       // by a run of this config; nil: none yet
 }
 

@@ -11,10 +11,10 @@ import (
 // deviceID is the name of one device, which may be of a rank.
 var deviceID = text{valid: "a device such as cpu:0 (1/cpu:0 of rank 1)", pattern: regexp.MustCompile(`^((0|[1-9][0-9]{0,4})/)?[a-z][a-z0-9_]*:(0|[1-9][0-9]{0,3})$`)}
 
-// pins are devices by the name of a block.
+// pins are devices by the name of a block or an op.
 type pins struct{}
 
-func (pins) expect() string { return "devices by block, such as {embed: cpu:0}" }
+func (pins) expect() string { return "devices by block or op, such as {embed: cpu:0}" }
 
 func (p pins) decode(d *decoder, n *yaml.Node, path string, dst any) {
 	if n.Kind != yaml.MappingNode {

@@ -712,6 +712,9 @@ func TestRanksTrainTheSameWithinLimits(t *testing.T) {
 		j.replicas = min(j.replicas, w.devices, j.microbatches)
 		of := drawRanks(t, w.devices)
 		j.ofRanks = of
+		if rapid.Bool().Draw(t, "pins") {
+			j.drawPins(t, w.devices/max(1, j.replicas))
+		}
 		limited := rapid.Bool().Draw(t, "limited")
 		j, devs, err := w.within(j, func(peak int64) int64 {
 			if !limited {

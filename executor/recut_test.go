@@ -64,7 +64,11 @@ func TestSameWeightsWithAnyStages(t *testing.T) {
 			t.Fatal(err)
 		}
 		j.balanced, j.alone = true, rapid.Bool().Draw(t, "op by op")
-		devs, err := openDevices("cpu", rapid.IntRange(2, 3).Draw(t, "devices"), 1)
+		devices := rapid.IntRange(2, 3).Draw(t, "devices")
+		if rapid.Bool().Draw(t, "pins") {
+			j.drawPins(t, devices)
+		}
+		devs, err := openDevices("cpu", devices, 1)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -65,6 +65,7 @@ type job struct {
 	balanced                 bool      // replicas take microbatches by their speed, which nobody measures, and blocks may move
 	slow                     []float64 // by device, for the plan
 	ofRanks                  []int     // per device, its rank; nil: one process has all
+	pin                      map[string]int
 }
 
 func (j job) batch() int { return j.microbatch * j.microbatches }
@@ -239,7 +240,7 @@ func (j job) plan(devs []device.Device, schedule string) (executor.LoadOptions, 
 	if err != nil {
 		return o, err
 	}
-	po := partition.PlanOptions{Devices: specs(devs), Microbatches: j.microbatches, LastMicrobatches: (j.last + j.microbatch - 1) / j.microbatch, Schedule: schedule, Count: j.stages, Apart: j.apart, Recompute: j.recompute, Reduction: j.reduction, Replicas: min(j.replicas, len(devs), j.microbatches), Shard: j.shard, Ranks: j.ofRanks, Slow: j.slow}
+	po := partition.PlanOptions{Devices: specs(devs), Microbatches: j.microbatches, LastMicrobatches: (j.last + j.microbatch - 1) / j.microbatch, Schedule: schedule, Count: j.stages, Apart: j.apart, Recompute: j.recompute, Reduction: j.reduction, Replicas: min(j.replicas, len(devs), j.microbatches), Shard: j.shard, Ranks: j.ofRanks, Slow: j.slow, Pin: j.pin}
 	if j.order != "" {
 		order, err := orders.Read(j.order)
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -139,6 +140,64 @@ func TestSameWeightsForRandomJobs(t *testing.T) {
 			t.Fatal(d)
 		}
 	})
+}
+
+// Ops that are pinned to any devices give the same bits, with replicas, in little memory, and op by op.
+func TestSameWeightsWithPinnedOps(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		j := drawJob(t)
+		w := rapid.SampledFrom(ways()).Draw(t, "way")
+		w.opByOp, w.beside = rapid.Bool().Draw(t, "op by op"), rapid.Bool().Draw(t, "compiled beside")
+		want, err := plain.trained(j)
+		if err != nil {
+			t.Fatal(err)
+		}
+		j.drawPins(t, w.devices/max(1, min(j.replicas, w.devices, j.microbatches)))
+		got, err := w.trained(j)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := differ(want, got); d != "" {
+			t.Fatalf("%v: %s", j.pin, d)
+		}
+	})
+}
+
+// drawPins pins some of a job's ops to devices.
+func (j *job) drawPins(t *rapid.T, devices int) {
+	g, err := j.train(j.microbatch, j.batch())
+	if err != nil {
+		t.Fatal(err)
+	}
+	alone := aloneBlocks(g)
+	j.pin = map[string]int{}
+	for _, n := range g.Nodes {
+		l := n.Layer
+		if n.Phase == graph.Forward && l != nil && l.Iterations == 0 && alone[l.Block] && rapid.IntRange(0, 4).Draw(t, "pin") == 0 {
+			j.pin[n.Out[0].Name] = rapid.IntRange(0, devices-1).Draw(t, "device")
+		}
+	}
+}
+
+// aloneBlocks are the blocks whose forward nodes follow each other. Others cannot be cut.
+func aloneBlocks(g *graph.Graph) map[string]bool {
+	var order []string
+	for _, n := range g.Nodes {
+		if n.Phase == graph.Forward && n.Layer != nil && (len(order) == 0 || order[len(order)-1] != n.Layer.Block) {
+			order = append(order, n.Layer.Block)
+		}
+	}
+	alone := map[string]bool{}
+	for i, b := range order {
+		alone[b] = true
+		if first := slices.Index(order, b); first < i {
+			for _, tangled := range order[first : i+1] {
+				alone[tangled] = false
+			}
+		}
+	}
+	return alone
 }
 
 // drawOrder is the text of a schedule in which each action comes at any time when it

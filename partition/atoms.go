@@ -19,12 +19,18 @@ func Atoms(g *graph.Graph, o PlanOptions) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := checked.findPieces(g); err != nil {
+		return nil, err
+	}
 	check := stop.When(o.Stop)
+	if g, err = checked.pinned.Apply(g, check); err != nil {
+		return nil, err
+	}
 	idx, err := nodes.New(g, checked.indexing(false), check)
 	if err != nil {
 		return nil, err
 	}
-	blocks := nodes.Blocks(g)
+	blocks := checked.pinned.Order(nodes.Blocks(g))
 	allowed := cut.AllowedCuts(idx, place.Nodes(idx, len(blocks), nodes.OneGroupEach(blocks)))
 	if err := check.Err(); err != nil {
 		return nil, err

@@ -50,7 +50,7 @@ func Derive(p *Plan, g *graph.Graph, o DeriveOptions) (*Plan, error) {
 	defer check.Release()
 	switch o.For {
 	case Answers:
-		return p.answers(g, o)
+		return p.answers(g, o, check)
 	case Bucket:
 		return p.bucket(g, o, check)
 	case Checked:
@@ -63,8 +63,11 @@ func Derive(p *Plan, g *graph.Graph, o DeriveOptions) (*Plan, error) {
 // a smaller microbatch has it, too. Then there is no forecast, or, if its memory is to be
 // shown, one without the devices' estimates: those of deep models take seconds.
 func (p *Plan) smaller(g *graph.Graph, shown bool, check *stop.Check) (*Plan, error) {
-	g, err := p.options.Recompute.Apply(g, check)
+	g, err := p.options.pinned.Apply(g, check)
 	if err != nil {
+		return nil, err
+	}
+	if g, err = p.options.Recompute.Apply(g, check); err != nil {
 		return nil, err
 	}
 	if g, err = p.divided(p.options.cuts.Apply(g, check), check); err != nil {
@@ -151,7 +154,7 @@ func (p *Plan) alike(g *graph.Graph, s settings, check *stop.Check) (*Plan, erro
 func (p *Plan) bucket(g *graph.Graph, o DeriveOptions, check *stop.Check) (*Plan, error) {
 	q, err := p.smaller(g, true, check)
 	if errors.Is(err, errOtherNodes) {
-		if q, err = p.sameStages(g, o.Stop); err == nil {
+		if q, err = p.sameStages(g, o.Stop, check); err == nil {
 			for i := range p.Memory { // both have the same stages, and so the same devices
 				p.Memory[i].Cover(q.Memory[i])
 			}
@@ -164,48 +167,78 @@ func (p *Plan) bucket(g *graph.Graph, o DeriveOptions, check *stop.Check) (*Plan
 }
 
 // sameStages plans another graph of the same blocks into the stages of p.
-func (p *Plan) sameStages(g *graph.Graph, ask func() error) (*Plan, error) {
+func (p *Plan) sameStages(g *graph.Graph, ask func() error, check *stop.Check) (*Plan, error) {
 	o := p.options.PlanOptions
 	if p.shards.On() {
 		return nil, fmt.Errorf("%w: replicas cannot share the update while each sample length has a graph of its own, as loops over positions do; set partition.shard: none", ErrGraph)
 	}
 	o.Stages, o.On, o.Count, o.Stop = nil, nil, 0, ask
-	for i := range p.Stages {
-		o.Stages, o.On = append(o.Stages, p.Stages[i].Blocks), append(o.On, p.Stages[i].Device)
+	stages, err := p.stagesOf(g, check)
+	if err != nil {
+		return nil, err
+	}
+	for i, blocks := range stages {
+		if len(blocks) > 0 {
+			o.Stages, o.On = append(o.Stages, blocks), append(o.On, p.Stages[i].Device)
+		}
 	}
 	return New(g, o)
 }
 
 // answers plans another graph of the model, for one microbatch at a time.
-func (p *Plan) answers(g *graph.Graph, with DeriveOptions) (*Plan, error) {
+func (p *Plan) answers(g *graph.Graph, with DeriveOptions, check *stop.Check) (*Plan, error) {
 	g = divide.Join(g, p.Graph.Vars)
-	blocks := map[string]bool{}
-	for _, n := range g.Nodes {
-		if n.Layer != nil {
-			blocks[n.Layer.Block] = true
-		}
+	stages, err := p.stagesOf(g, check)
+	if err != nil {
+		return nil, err
 	}
-	o := PlanOptions{Devices: with.Devices, Estimate: p.options.Estimate, Microbatches: 1, Stop: with.Stop}
+	o := PlanOptions{Devices: with.Devices, Estimate: p.options.Estimate, Microbatches: 1, Stop: with.Stop, Pin: map[string]int{}, pinned: p.options.pinned}
 	if with.Devices == nil {
 		o.Devices = p.options.ofOne().Devices
 	}
-	for i, s := range p.Stages {
-		var stage []string
-		for _, b := range s.Blocks {
-			if blocks[b] {
-				stage = append(stage, b)
-			}
-		}
-		if len(stage) == 0 {
+	for i, blocks := range stages {
+		if len(blocks) == 0 {
 			continue
 		}
-		on := s.Device
+		on := p.Stages[i].Device
 		if with.Devices != nil {
 			on = with.On[i]
 		}
-		o.Stages, o.On = append(o.Stages, stage), append(o.On, on)
+		for _, b := range blocks {
+			if o.pinned.Is(b) {
+				o.Pin[b] = on
+			}
+		}
+		o.Stages, o.On = append(o.Stages, blocks), append(o.On, on)
 	}
 	return New(g, o)
+}
+
+// stagesOf are the blocks of another graph of the model, by p's stages. A piece that p does not have, since the graph
+// lacks the pinned op before it, is where the first of its block is, or else the one before it if that is later.
+func (p *Plan) stagesOf(g *graph.Graph, check *stop.Check) ([][]string, error) {
+	g, err := p.options.pinned.Apply(g, check)
+	if err != nil {
+		return nil, err
+	}
+	at, begins := map[string]int{}, map[string]int{}
+	for i, b := range p.cut.Blocks {
+		at[b] = p.cut.StageOf[i]
+		if whole := p.options.pinned.Whole(b); begins[whole] == 0 {
+			begins[whole] = at[b] + 1
+		}
+	}
+	stages, before := make([][]string, len(p.Stages)), 0
+	for _, b := range p.options.pinned.Order(nodes.Blocks(g)) {
+		s, ok := at[b]
+		if first := begins[p.options.pinned.Whole(b)]; !ok && first > 0 {
+			s, ok = max(first-1, before), true
+		}
+		if ok {
+			stages[s], before = append(stages[s], b), s
+		}
+	}
+	return stages, nil
 }
 
 // errOtherNodes is the cause where two graphs have other nodes.

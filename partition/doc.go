@@ -16,6 +16,7 @@
 // (plan.go), in this order:
 //
 //	  folder     takes                    gives        what it does
+//	0 pieces     graph                    graph        cuts blocks at pinned ops
 //	0 recompute  graph                    graph        adds nodes that compute values a second time
 //	0 parts      graph                    graph        cuts nodes over samples or channels, where no plan fits
 //	1 nodes      graph                    Index        finds who reads what, and what the update must wait for

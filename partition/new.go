@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"maps"
 	"math"
 	"slices"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/berth-ml/berth/partition/forecast"
 	"github.com/berth-ml/berth/partition/nodes"
 	"github.com/berth-ml/berth/partition/parts"
+	"github.com/berth-ml/berth/partition/pieces"
 	"github.com/berth-ml/berth/partition/place"
 	"github.com/berth-ml/berth/partition/segment"
 )
@@ -23,6 +25,9 @@ import (
 func New(g *graph.Graph, o PlanOptions) (*Plan, error) {
 	s, err := o.checked()
 	if err != nil {
+		return nil, err
+	}
+	if err := s.findPieces(g); err != nil {
 		return nil, err
 	}
 	check := stop.When(s.Stop)
@@ -43,6 +48,16 @@ func New(g *graph.Graph, o PlanOptions) (*Plan, error) {
 		e.search = search{g, s, o}
 	}
 	return p, err
+}
+
+// findPieces finds the ops that are pinned.
+func (s *settings) findPieces(g *graph.Graph) (err error) {
+	if s.pinned == nil && len(s.Pin) > 0 {
+		if s.pinned, err = pieces.Find(g, slices.Collect(maps.Keys(s.Pin))); err != nil {
+			return cut.AsPin(err)
+		}
+	}
+	return nil
 }
 
 // keepUsed drops the forecasts of devices without a stage, and those that were not made. An evaluation has a plan for each
@@ -174,8 +189,11 @@ func (s settings) scratchOfNodes(check *stop.Check) func(n *graph.Node) int64 {
 // the cost of a plan that fits, nil if none is known yet. A plan that cannot cost less
 // than rival is given up: nil.
 func planOnce(g *graph.Graph, s settings, check *stop.Check, rival *forecast.Shortage) (*Plan, error) {
-	g, err := s.Recompute.Apply(g, check) // 0
+	g, err := s.pinned.Apply(g, check) // 0
 	if err != nil {
+		return nil, err
+	}
+	if g, err = s.Recompute.Apply(g, check); err != nil {
 		return nil, err
 	}
 	if s.pieces > 0 {
@@ -190,7 +208,7 @@ func planOnce(g *graph.Graph, s settings, check *stop.Check, rival *forecast.Sho
 	if d.index, err = nodes.New(g, s.indexing(false), check); err != nil { // 1
 		return nil, err
 	}
-	if d.cut, err = cut.Choose(d.index, nodes.Blocks(g), s.cutting(d.index)); err != nil { // 2
+	if d.cut, err = cut.Choose(d.index, s.pinned.Order(nodes.Blocks(g)), s.cutting(d.index)); err != nil { // 2
 		return nil, err
 	}
 	d.place, d.shards = s.placeFor(d.index, d.cut) // 3, and 4 for replicas
@@ -200,8 +218,16 @@ func planOnce(g *graph.Graph, s settings, check *stop.Check, rival *forecast.Sho
 // cutting is how a graph is cut with these options: for the first replica.
 func (s settings) cutting(idx *nodes.Index) cut.Options {
 	s.PlanOptions = s.ofOne()
+	blocks, ops := map[string]int{}, map[string]int{}
+	for name, d := range s.Pin {
+		if s.pinned.Is(name) {
+			ops[name] = d
+		} else {
+			blocks[name] = d
+		}
+	}
 	return cut.Options{
-		Devices: s.Devices, Pipeline: s.pipeline(), Stages: s.Stages, Why: s.Why, Pin: s.Pin, Count: s.Count,
+		Devices: s.Devices, Pipeline: s.pipeline(), Stages: s.Stages, Why: s.Why, Pin: blocks, Pieces: s.pinned, Ops: ops, Count: s.Count,
 		Supports: s.Supports, Speeds: s.speeds(), Blocks: s.BlockSeconds,
 		Predict: func(c cut.Cut, microbatches int) float64 { return s.predictCut(idx, c, microbatches) },
 	}
@@ -240,7 +266,7 @@ func assemble(s settings, d decided, rival *forecast.Shortage) (*Plan, error) {
 	if err := d.index.Stop.Err(); err != nil {
 		return nil, err
 	}
-	if err := cut.CheckEdges(d.index, d.place); err != nil {
+	if err := d.cut.Check(d.index, d.place); err != nil {
 		return nil, err
 	}
 	d.whole = placed{d.index, d.place}

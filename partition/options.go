@@ -14,6 +14,7 @@ import (
 	"github.com/berth-ml/berth/partition/nodes"
 	"github.com/berth-ml/berth/partition/order"
 	"github.com/berth-ml/berth/partition/parts"
+	"github.com/berth-ml/berth/partition/pieces"
 	"github.com/berth-ml/berth/partition/segment"
 	"github.com/berth-ml/berth/partition/speed"
 )
@@ -27,7 +28,7 @@ type PlanOptions struct {
 	Stages           [][]string         // block names by hand, per stage; nil places automatically
 	On               []int              // device of each of Stages; nil deals them out in order
 	Why              string             // cause of Stages for readers of the plan; empty means by hand
-	Pin              map[string]int     // device of a block; the stage that has the block is there
+	Pin              map[string]int     // device of a block, or of an op by the name of its result; the stage that has it is there
 	Count            int                // number of stages; 0 means one per device (two for interleaved), at most one per block
 	Microbatches     int                // of a step, at least 1
 	LastMicrobatches int                // of the smaller last step of an epoch; 0 means that there is none
@@ -49,6 +50,7 @@ type PlanOptions struct {
 	Slow             []float64          // per device, how many times as long as all these times say its launches take; nil: none takes longer. See [Plan.Slowed]
 	Supports         Supports           // whether a device runs a node; nil means that all run everything
 	grains           []segment.Grain    // for tests: to choose from, coarse to fine; nil means all
+	pinned           pieces.Pieces      // of the plan that this one is derived from; nil: by Pin
 	unit             int                // for tests: shards begin at multiples of so many elements; 0 means ops.SumElems
 	Stop             func() error       // asked between passes of New, which ends with its error; nil means never
 }

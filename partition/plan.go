@@ -112,6 +112,10 @@ func (p *Plan) Devices() (list []int) {
 	return slices.Compact(list)
 }
 
+// BaseStages is the number of stages without those that are there for a pinned op, and for what is behind it: as many as
+// were asked for.
+func (p *Plan) BaseStages() int { return p.cut.Base(p.options.pinned) }
+
 // Replicas is the number of replicas of each stage.
 func (p *Plan) Replicas() int { return max(1, p.options.Replicas) }
 

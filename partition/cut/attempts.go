@@ -15,7 +15,7 @@ func (c *stageSearch) best(stages, most int) (search.Way, error) {
 	if err != nil || c.runsMovable(w.Devices) {
 		return w, err
 	}
-	c.refused = refusals(c.groups, &c.o, true)
+	c.refused = refusals(c.groups, c.blocks, &c.o, true)
 	return c.first(stages, most)
 }
 

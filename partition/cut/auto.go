@@ -23,6 +23,9 @@ func cutAutomatically(idx *nodes.Index, blocks []string, o Options) (Cut, error)
 		return Cut{}, err
 	}
 	groups, allowed := segment.NewGroups(idx, pl), AllowedCuts(idx, pl)
+	for i := 1; i < len(blocks); i++ {
+		allowed[i] = allowed[i] && o.Pieces.Whole(blocks[i]) != o.Pieces.Whole(blocks[i-1])
+	}
 	want, fewer := stageCount(blocks, allowed, o)
 	if fewer != nil && o.Pipeline.Order != nil {
 		return Cut{}, fmt.Errorf("%w: the schedule is for %d stages: %v", ErrStages, o.Pipeline.Order.Stages, fewer)
@@ -36,7 +39,7 @@ func cutAutomatically(idx *nodes.Index, blocks []string, o Options) (Cut, error)
 		return Cut{}, err
 	}
 	if fewer == nil && len(way.Devices) < want {
-		fewer = &Fewer{Asked: want, Devices: true, Stages: len(way.Devices), Blocks: len(blocks), Unsupported: true}
+		fewer = &Fewer{Asked: want, Devices: true, Stages: len(way.Devices), Blocks: len(o.Pieces.Blocks(blocks)), Unsupported: true}
 	}
 	return c.result(way, fewer), nil
 }
@@ -68,7 +71,7 @@ func AllowedCuts(idx *nodes.Index, pl *place.Placement) []bool {
 // stageCount is the number of stages. The second result is nil if it is the number
 // asked for.
 func stageCount(blocks []string, allowed []bool, o Options) (int, *Fewer) {
-	f := &Fewer{Asked: o.Count, Stages: 1, Blocks: len(blocks)}
+	f := &Fewer{Asked: o.Count, Stages: 1, Blocks: len(o.Pieces.Blocks(blocks))}
 	for _, ok := range allowed[1:len(blocks)] {
 		if ok {
 			f.Stages++
@@ -85,27 +88,35 @@ func stageCount(blocks []string, allowed []bool, o Options) (int, *Fewer) {
 
 // Choose is the pass: a cut by hand as asked, or an automatic one.
 func Choose(idx *nodes.Index, blocks []string, o Options) (Cut, error) {
-	if err := checkPins(blocks, o); err != nil {
+	if err := checkPins(idx.Graph, blocks, o); err != nil {
 		return Cut{}, err
 	}
+	var c Cut
+	var err error
 	if o.Stages != nil {
-		c, err := cutByHand(blocks, o)
-		if err != nil {
-			return c, err
-		}
-		return c, checkSupport(idx, c, o)
+		c, err = cutByHand(blocks, o)
+	} else {
+		c, err = cutAutomatically(idx, blocks, o)
 	}
-	return cutAutomatically(idx, blocks, o)
+	if err != nil {
+		return Cut{}, err
+	}
+	if err := checkApart(idx, c, o); err != nil || o.Stages == nil {
+		return c, err
+	}
+	return c, checkSupport(idx, c, o)
 }
 
 // refusals are the reasons for which devices do not run blocks, by device and block; nil
 // where they run them. Movable nodes count if movable is true.
-func refusals(g *segment.Groups, o *Options, movable bool) [][]error {
+func refusals(g *segment.Groups, blocks []string, o *Options, movable bool) [][]error {
 	all := make([][]error, len(o.Devices))
 	for d := range all {
 		all[d] = make([]error, len(g.All))
 		for i := range g.All {
-			all[d][i] = refusal(g, i, d, o.Supports, movable)
+			if _, pinned := o.Ops[blocks[i]]; !pinned { // which is on its own device
+				all[d][i] = refusal(g, i, d, o.Supports, movable)
+			}
 		}
 	}
 	return all

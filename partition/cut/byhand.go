@@ -7,24 +7,28 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/internal/edit"
+	"github.com/berth-ml/berth/partition/nodes"
+	"github.com/berth-ml/berth/partition/pieces"
 )
 
 // cutByHand is the cut that Stages lists. Every block must be in
 // exactly one stage.
 func cutByHand(blocks []string, o Options) (Cut, error) {
+	o.Stages = inPieces(o.Stages, blocks, o.Pieces)
 	c := Cut{Blocks: blocks, StageOf: make([]int, len(blocks)), Device: o.Pipeline.Deal(len(o.Stages))}
 	for i := range c.StageOf {
 		c.StageOf[i] = -1
 	}
 	for s, names := range o.Stages {
 		if len(names) == 0 {
-			return Cut{}, fmt.Errorf("%w: stage %d has no blocks; name at least one of %s", ErrStages, s, strings.Join(blocks, ", "))
+			return Cut{}, fmt.Errorf("%w: stage %d has no blocks; name at least one of %s", ErrStages, s, strings.Join(o.Pieces.Blocks(blocks), ", "))
 		}
 		for _, name := range names {
 			i := slices.Index(blocks, name)
 			if i < 0 {
-				return Cut{}, fmt.Errorf("%w: stage %d names a block %q that the model does not have%s; it has %s", ErrStages, s, name, nearest(name, blocks), strings.Join(blocks, ", "))
+				return Cut{}, fmt.Errorf("%w: stage %d names a block %q that the model does not have%s; it has %s", ErrStages, s, name, nearest(name, blocks), strings.Join(o.Pieces.Blocks(blocks), ", "))
 			}
 			if c.StageOf[i] >= 0 {
 				return Cut{}, fmt.Errorf("%w: block %q is in stage %d and again in stage %d; name it once", ErrStages, name, c.StageOf[i], s)
@@ -38,10 +42,39 @@ func cutByHand(blocks []string, o Options) (Cut, error) {
 	if err := c.pin(o); err != nil {
 		return Cut{}, err
 	}
-	for s := range o.Stages {
-		c.Cause = append(c.Cause, cmp.Or(o.Why, "by hand")+pinned(o, o.Stages[s])+sharing(c.Device, s, o.Devices))
+	if err := missingBlocks(c); err != nil {
+		return Cut{}, err
 	}
-	return c, missingBlocks(c)
+	for s := range o.Stages {
+		c.Cause = append(c.Cause, cmp.Or(o.Why, "by hand")+pinned(o, o.Stages[s]))
+	}
+	return c.apart(o), nil
+}
+
+// inPieces names, in lists of stages, the pieces of a block in its place.
+func inPieces(stages [][]string, blocks []string, p pieces.Pieces) [][]string {
+	if len(p) == 0 {
+		return stages
+	}
+	out := make([][]string, len(stages))
+	for s, names := range stages {
+		for _, name := range names {
+			if slices.Contains(blocks, name) {
+				out[s] = append(out[s], name)
+				continue
+			}
+			before := len(out[s])
+			for _, b := range blocks {
+				if p.Whole(b) == name {
+					out[s] = append(out[s], b)
+				}
+			}
+			if len(out[s]) == before {
+				out[s] = append(out[s], name) // it is refused by name
+			}
+		}
+	}
+	return out
 }
 
 // pin puts stages on the devices that their blocks are pinned to.
@@ -53,38 +86,77 @@ func (c *Cut) pin(o Options) error {
 	for s, names := range o.Stages {
 		first := ""
 		for _, name := range names {
-			d, ok := o.Pin[name]
+			d, ok := o.on(name)
 			if ok && first != "" && d != o.Pin[first] {
 				return fmt.Errorf("%w: stage %d has block %q, which is pinned to %s, and %q, which is pinned to %s; put them in different stages, or pin them to one device",
-					ErrStages, s, first, o.Devices[o.Pin[first]].ID, name, o.Devices[d].ID)
+					ErrStages, s, first, o.Devices[o.Pin[first]].ID, o.Pieces.Whole(name), o.Devices[d].ID)
 			}
 			if ok {
-				first, c.Device[s] = name, d
+				first, c.Device[s] = o.Pieces.Whole(name), d
 			}
 		}
 	}
 	return nil
 }
 
+// on is the device that a block, or the block of a piece, is pinned to. A pinned op has its own.
+func (o *Options) on(block string) (d int, ok bool) {
+	if _, own := o.Ops[block]; own {
+		return 0, false
+	}
+	d, ok = o.Pin[o.Pieces.Whole(block)]
+	return d, ok
+}
+
 // checkPins refuses pins of blocks that there are not.
-func checkPins(blocks []string, o Options) error {
+func checkPins(g *graph.Graph, blocks []string, o Options) error {
+	blocks = o.Pieces.Blocks(blocks)
 	for _, name := range slices.Sorted(maps.Keys(o.Pin)) {
 		if !slices.Contains(blocks, name) {
-			return &PinError{fmt.Errorf("%w: block %q is pinned to %s, but the model has no such block%s; it has %s",
-				ErrStages, name, o.Devices[o.Pin[name]].ID, nearest(name, blocks), strings.Join(blocks, ", "))}
+			layer, ops := opsNear(g, name)
+			near, listed := "", ops
+			if len(ops) > mostNamed {
+				listed = append(slices.Clone(ops[:mostNamed]), fmt.Sprintf("… (%d in all)", len(ops)))
+			}
+			if len(ops) > 0 {
+				near = fmt.Sprintf("; the ops of layer %s are %s", layer, strings.Join(listed, ", "))
+			}
+			return &PinError{fmt.Errorf("%w: block %q is pinned to %s, but the model has no such block or op%s; its blocks are %s%s",
+				ErrStages, name, o.Devices[o.Pin[name]].ID, nearest(name, append(ops, blocks...)), strings.Join(blocks, ", "), near)}
 		}
 	}
 	return nil
+}
+
+// opsNear are the ops of the layer whose name is the longest beginning of a name that may be meant for one of them. A layer
+// with loops has none that can be pinned.
+func opsNear(g *graph.Graph, name string) (layer string, ops []string) {
+	for _, n := range g.Nodes {
+		l := n.Layer
+		if n.Phase != graph.Forward || nodes.BlockOf(l) == "" || l.Iterations > 0 || !strings.HasPrefix(name, l.Name+".") || len(l.Name) < len(layer) {
+			continue
+		}
+		if l.Name != layer {
+			layer, ops = l.Name, nil
+		}
+		ops = append(ops, n.Out[0].Name)
+	}
+	return layer, ops
 }
 
 // pinned names the blocks that are pinned, for the cause of their stage.
 func pinned(o Options, blocks []string) string {
 	var names []string
 	for _, b := range blocks {
-		if _, ok := o.Pin[b]; ok {
-			names = append(names, b)
+		if _, ok := o.on(b); ok && !slices.Contains(names, o.Pieces.Whole(b)) {
+			names = append(names, o.Pieces.Whole(b))
 		}
 	}
+	return arePinned(names)
+}
+
+// arePinned says of what it names that it is pinned.
+func arePinned(names []string) string {
 	switch len(names) {
 	case 0:
 		return ""

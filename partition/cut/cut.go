@@ -12,6 +12,7 @@ import (
 	"github.com/berth-ml/berth/internal/units"
 	"github.com/berth-ml/berth/partition/nodes"
 	"github.com/berth-ml/berth/partition/order"
+	"github.com/berth-ml/berth/partition/pieces"
 	"github.com/berth-ml/berth/partition/place"
 	"github.com/berth-ml/berth/partition/speed"
 )
@@ -27,6 +28,8 @@ type Options struct {
 	Stages   [][]string     // block names by hand, per stage; nil places automatically
 	Why      string         // cause of stages for readers of the plan; empty means by hand
 	Pin      map[string]int // device of a block
+	Pieces   pieces.Pieces  // at which blocks are cut; no stage but that of one of these ops begins or ends within a block
+	Ops      map[string]int // device of each of these ops that is pinned
 	Count    int            // number of stages; 0 means by the devices
 	Supports place.Supports
 	Speeds   speed.Speeds
@@ -38,12 +41,13 @@ type Options struct {
 
 // Cut is what the pass decides: the stage of each block, and the device of each stage.
 type Cut struct {
-	Blocks  []string // all, by first appearance
+	Blocks  []string // all, by first appearance; of those that are cut, the pieces
 	StageOf []int    // by block
 	Device  []int    // by stage
 	Cause   []string // by stage
 	Refused []string // the blocks that devices do not run, a line for each
 	Fewer   *Fewer   // why there are fewer stages than asked for, or nil
+	Apart   bool     // a pinned op has left a stage
 }
 
 // Groups is the stage of each block by name.
@@ -55,7 +59,7 @@ func (c Cut) Groups() map[string]int {
 	return m
 }
 
-// mostNamed is the most stages that the cause of another one names.
+// mostNamed is the most stages that the cause of another one names, and the most ops that an error does.
 const mostNamed = 32
 
 // sharing names the other stages on the device of stage s, for its cause.
@@ -133,6 +137,9 @@ var ErrStages = errors.New("cannot place the stages as asked")
 // PinError is an [ErrStages] about PlanOptions.Pin.
 type PinError struct{ err error }
 
+// AsPin is a PinError with that cause.
+func AsPin(cause error) error { return &PinError{fmt.Errorf("%w: %w", ErrStages, cause)} }
+
 // Error is the text of the error that it is.
 func (e *PinError) Error() string { return e.err.Error() }
 
@@ -147,6 +154,22 @@ func WhyNot(err error) string {
 // CheckEdges makes sure that forward values only go to the same or a later
 // stage, and gradients the other way.
 func CheckEdges(idx *nodes.Index, pl *place.Placement) error {
+	if wrong := wrongEdge(idx, pl); wrong != "" {
+		return fmt.Errorf("%w: %s; put both in one stage", ErrStages, wrong)
+	}
+	return nil
+}
+
+// Check is CheckEdges for a cut, of which pinned ops may be the cause.
+func (c Cut) Check(idx *nodes.Index, pl *place.Placement) error {
+	if wrong := wrongEdge(idx, pl); wrong != "" && c.Apart {
+		return AsPin(fmt.Errorf("an op that is pinned cannot be apart from the rest of its block: %s; pin the block", wrong))
+	}
+	return CheckEdges(idx, pl)
+}
+
+// wrongEdge tells of a value that goes the other way; "" if there is none.
+func wrongEdge(idx *nodes.Index, pl *place.Placement) string {
 	for _, n := range stop.Each(idx.Stop, idx.Graph.Nodes) {
 		for _, v := range n.In {
 			if v.Kind != graph.Computed || n.Phase == graph.Update || v.Node.Phase != n.Phase {
@@ -154,12 +177,12 @@ func CheckEdges(idx *nodes.Index, pl *place.Placement) error {
 			}
 			from, to := pl.Node[v.Node.ID], pl.Node[n.ID]
 			if n.Phase == graph.Forward && from > to || n.Phase == graph.Backward && from < to {
-				return fmt.Errorf("%w: in the %v pass, %s of stage %d computes %s, and %s of stage %d reads it, but the %v pass runs stage %[7]d first; put both in one stage",
-					ErrStages, n.Phase, describe(v.Node), from, v.Name, describe(n), to, n.Phase)
+				return fmt.Sprintf("in the %v pass, %s of stage %d computes %s, and %s of stage %d reads it, but the %[1]v pass runs stage %[6]d first",
+					n.Phase, describe(v.Node), from, v.Name, describe(n), to)
 			}
 		}
 	}
-	return nil
+	return ""
 }
 
 // describe names a node by its layer.

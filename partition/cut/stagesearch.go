@@ -38,7 +38,7 @@ type crossing struct{ forward, backward []int64 }
 
 // newStageSearch counts the costs of blocks.
 func newStageSearch(g *segment.Groups, blocks []string, allowed []bool, o Options) (*stageSearch, error) {
-	c := &stageSearch{groups: g, meter: footprint.NewMeter(g), blocks: blocks, allowed: allowed, o: o, refused: refusals(g, &o, false)}
+	c := &stageSearch{groups: g, meter: footprint.NewMeter(g), blocks: blocks, allowed: allowed, o: o, refused: refusals(g, blocks, &o, false)}
 	if !c.goesBack() {
 		c.o.Pipeline.Name, c.o.Pipeline.Order = "forward", nil
 	}
@@ -75,6 +75,9 @@ func (c *stageSearch) useMeasured() {
 			estimate, sum := c.times[d][pass], make([]float64, len(c.blocks)+1)
 			for i, b := range c.blocks {
 				seconds, ok := c.o.Blocks(d, b, pass)
+				if _, pinned := c.o.Ops[b]; pinned {
+					seconds, ok = 0, true
+				}
 				if !ok && !c.refusedNear(d, i) && pass != schedule.Update {
 					return
 				}
@@ -111,6 +114,9 @@ func (c *stageSearch) useWork() {
 		works[pass] = make([]speed.Work, n)
 	}
 	for i, x := range c.groups.All {
+		if _, pinned := c.o.Ops[c.blocks[i]]; pinned {
+			continue // it takes the time of another device
+		}
 		backward, weights := c.groups.SplitBackward(i, i+1, x.Nodes[graph.Backward])
 		works[schedule.Forward][i] = speed.WorkOf(c.groups.Index.Stop, x.Nodes[graph.Forward])
 		works[schedule.Backward][i] = speed.WorkOf(c.groups.Index.Stop, backward)
@@ -237,7 +243,7 @@ func (c *stageSearch) barred(d int) []int {
 	count := make([]int, len(c.blocks)+1)
 	for i, b := range c.blocks {
 		count[i+1] = count[i]
-		if on, ok := c.o.Pin[b]; ok && on != d || c.refused[d][i] != nil {
+		if on, ok := c.o.on(b); ok && on != d || c.refused[d][i] != nil {
 			count[i+1]++
 		}
 	}
@@ -257,16 +263,16 @@ func (c *stageSearch) impossible() error {
 			}
 		}
 		if len(whys) == len(c.o.Devices) {
-			return fmt.Errorf("%w: no device runs block %q (%s)", ErrStages, b, strings.Join(whys, "; "))
+			return fmt.Errorf("%w: no device runs block %q (%s)", ErrStages, c.o.Pieces.Whole(b), strings.Join(whys, "; "))
 		}
 	}
 	for i, b := range c.blocks {
-		if d, pinned := c.o.Pin[b]; pinned && c.refused[d][i] != nil {
-			return &PinError{fmt.Errorf("%w: block %q is pinned to %s, which does not run it: %s; pin it to another device", ErrStages, b, c.o.Devices[d].ID, WhyNot(c.refused[d][i]))}
+		if d, pinned := c.o.on(b); pinned && c.refused[d][i] != nil {
+			return &PinError{fmt.Errorf("%w: block %q is pinned to %s, which does not run it: %s; pin it to another device", ErrStages, c.o.Pieces.Whole(b), c.o.Devices[d].ID, WhyNot(c.refused[d][i]))}
 		}
 	}
 	if len(c.o.Pin) > 0 {
-		return &PinError{fmt.Errorf("%w: %s cannot be cut so that each pinned block is on its device; ask for another number of stages, or list the stages by hand", ErrStages, strings.Join(c.blocks, ", "))}
+		return &PinError{fmt.Errorf("%w: %s cannot be cut so that each pinned block is on its device; ask for another number of stages, or list the stages by hand", ErrStages, strings.Join(c.o.Pieces.Blocks(c.blocks), ", "))}
 	}
 	return fmt.Errorf("%w: no order of the devices gives every block one that runs it; ask for another number of stages, or list more devices", ErrStages)
 }
@@ -359,12 +365,8 @@ func (c *stageSearch) result(w search.Way, fewer *Fewer) Cut {
 		if refused != nil {
 			out.Cause[stage] += "; " + strings.Join(refused, "; ")
 		}
-		out.Cause[stage] += sharing(w.Devices, stage, c.o.Devices)
-		if fewer != nil {
-			out.Cause[stage] += "; " + fewer.String()
-		}
 	}
-	return out
+	return out.apart(c.o)
 }
 
 // cause says why blocks lo to hi-1 are a stage.

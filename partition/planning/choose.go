@@ -107,7 +107,7 @@ func (p *Planner) evenly(ctx context.Context, g *graph.Graph) (Choice, error) {
 	if o.Pin, err = p.pins(); err != nil {
 		return Choice{}, err
 	}
-	o.Count, o.Replicas, o.Schedule = len(p.Uneven.Plan.Stages), p.Uneven.Plan.Replicas(), p.Uneven.Plan.Schedule()
+	o.Count, o.Replicas, o.Schedule = p.Uneven.Plan.BaseStages(), p.Uneven.Plan.Replicas(), p.Uneven.Plan.Schedule()
 	o.Order, o.Seconds, o.Slow = nil, nil, p.Uneven.Slow // the config's order of steps may have given way
 	plan, err := partition.New(g, o)
 	return Choice{Plan: plan}, err
@@ -219,6 +219,9 @@ func (p *Planner) before(ctx context.Context, g *graph.Graph) (Choice, error) {
 	if c.Schedule != "" {
 		o.Schedule, o.Order = c.Schedule, nil
 		refit = asked.Plan != configs.PlanAuto
+	}
+	if o.Pin, err = p.pins(); err != nil {
+		return Choice{}, err
 	}
 	for _, id := range c.On {
 		o.On = append(o.On, slices.IndexFunc(p.Devices, func(d device.Device) bool { return string(d.ID()) == id }))

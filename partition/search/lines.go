@@ -25,6 +25,12 @@ const (
 // good ones, those come first that take devices in the order of the list.
 func (p *Problem) lines() []*line {
 	var all []*line
+	p.latest = []int{p.blocks()}
+	for i := p.blocks() - 1; i > 0; i-- {
+		if p.Begins[i] {
+			p.latest = append(p.latest, i)
+		}
+	}
 	for _, shape := range p.Shapes {
 		for _, devices := range p.assignments(slices.Max(shape) + 1) {
 			l := &line{devices: make([]int, len(shape))}
@@ -160,10 +166,10 @@ func (p *Problem) leastTime(l *line) float64 {
 func (p *Problem) possible(runs []run, bound float64) bool {
 	from := 0
 	for _, r := range runs {
-		most := p.blocks() - r.left
-		if most < from+r.stages {
+		if r.left >= len(p.latest) || p.latest[r.left] < from+r.stages {
 			return false
 		}
+		most := p.latest[r.left]
 		hi := from + sort.Search(most-from, func(i int) bool { return p.seconds(from, from+i+1, r.device) > bound })
 		for hi > from && !p.Begins[hi] {
 			hi--

@@ -33,6 +33,8 @@ type Problem struct {
 	Predict   func(w Way) float64
 	Predicted int
 	Stop      *stop.Check
+
+	latest []int // by number of stages: the last block with which that many can begin, if they end with the last block
 }
 
 // Device is a device to put stages on.

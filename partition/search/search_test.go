@@ -204,3 +204,14 @@ func TestLongChainOnManyDevices(t *testing.T) {
 		t.Error(way)
 	}
 }
+
+// A chain whose last blocks are one piece has a way, though the stages before it must leave more blocks than there are
+// stages behind them.
+func TestLastBlocksInOnePiece(t *testing.T) {
+	p := chainOf(6, 1, 1, 1)
+	p.Begins[4], p.Begins[5] = false, false
+	way, ok, err := Best(p)
+	if err != nil || !ok || way.Begins[2] != 3 {
+		t.Errorf("%+v, %v, %v", way, ok, err)
+	}
+}
