@@ -417,7 +417,7 @@ func (counted) Grad(b *graph.Builder, _ *graph.Node, dy []*graph.Value) []*graph
 	return b.Apply(counted{}, dy[0])
 }
 
-func (counted) Cost(in, out []shape.Meta) graph.Cost { return moved(in, out) }
+func (counted) Cost(in, out []shape.Meta) graph.Cost { return ops.CostPerElement(1, in, out) }
 
 func (counted) Compute(in, out []graph.Tensor) error {
 	computed.Add(1)
