@@ -164,7 +164,7 @@ type meter struct {
 func (m *meter) levels(ctx context.Context, levels []string, rows []*row) error {
 	for _, level := range levels {
 		if len(rowsOn(level, rows)) < len(rows) {
-			m.notes = append(m.notes, fmt.Sprintf("Products of bfloat16 on %s: no instructions.", level))
+			m.notes = append(m.notes, fmt.Sprintf("%s has no instructions for products of bfloat16.", level))
 		}
 		for threads := 1; threads <= min(2, runtime.NumCPU()); threads++ {
 			if err := m.all(ctx, level, threads, rows); err != nil {
@@ -219,8 +219,8 @@ func (m *meter) about(others float64, took time.Duration) []string {
 	lines := []string{
 		fmt.Sprintf("%s, commit %s, %s.", machine(), m.commit, runtime.Version()),
 		strings.Join(m.versions, ". ") + ".",
-		fmt.Sprintf("%s, in %d turns or more of %.2g s of each side; %s. Other programs took %.0f%% of the processors.",
-			units.Count(len(m.table.lines), "row"), rounds, m.seconds/rounds, units.Time(took), 100*others),
+		fmt.Sprintf("%s, in %d turns or more of %.2g s of each side, within %s. Other programs took %.0f%% of the processors.",
+			units.Count(len(m.table.lines), "row"), rounds, m.seconds/rounds, took.Round(time.Second), 100*others),
 	}
 	flipped, most := 0, 1.0
 	for _, l := range m.table.lines {

@@ -90,7 +90,7 @@ func (t table) verdict() string {
 	if over > 0 || m > meanRatio {
 		met = "not met"
 	}
-	return fmt.Sprintf("%s, geometric mean %.2f, %d over %.2f. The goal, a mean of at most %.2f and none over %.2f, is %s.",
+	return fmt.Sprintf("%s, geometric mean %.3f, %d over %.2f. The goal, a mean of at most %.2f and none over %.2f, is %s.",
 		units.Count(len(t.lines), "row"), m, over, mostRatio, meanRatio, mostRatio, met)
 }
 
