@@ -23,6 +23,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 
 	_ "github.com/berth-ml/berth/cmd/trainer/internal/addresses" // first
@@ -37,8 +38,10 @@ import (
 func Main() {
 	stop := &signals.Stop{}
 	ctx, _ := stop.Watch(context.Background(), console.NewStream(console.NewProse(os.Stderr))) // to the end of the process: a late signal must not change its exit code
-	prepareHeap()
-	os.Exit(runAs(programName(os.Args[0]), ctx, stop, os.Args[1:], os.Stdout, os.Stderr))
+	ballast := prepareHeap()
+	code := runAs(programName(os.Args[0]), ctx, stop, os.Args[1:], os.Stdout, os.Stderr)
+	runtime.KeepAlive(ballast)
+	os.Exit(code)
 }
 
 // longestError is the most bytes of an error that are printed: two screens.

@@ -14,28 +14,28 @@ const (
 	leastHeap   = 64 << 20
 )
 
-// ballast is bytes of the heap that nobody touches, so they take addresses and no memory. A start makes some 15 MiB of data, and
-// most of it stays. Without the ballast, the collector would go through that four times.
-var ballast []byte
-
+// A ballast is bytes of the heap that nobody touches, so they take addresses and no memory. A start makes some 15 MiB of data,
+// and most of it stays. Without the ballast, the collector would go through that four times.
 const (
 	ballastBytes = 16 << 20
 	muchHeap     = 64 * ballastBytes // with less, each byte is for data
 )
 
 // prepareHeap makes the garbage collector run in time where memory is short: without a limit the heap may grow to twice the
-// data in it. Where memory is not short, the collector does not run during a start. A user's GOMEMLIMIT holds.
-func prepareHeap() {
+// data in it. Where memory is not short, the collector does not run during a start; the caller keeps the ballast until the end.
+// A user's GOMEMLIMIT holds.
+func prepareHeap() (ballast []byte) {
 	if os.Getenv("GOMEMLIMIT") != "" {
-		return
+		return nil
 	}
 	free, err := host.Available()
 	if err != nil {
-		return
+		return nil
 	}
 	limit := max(leastHeap, int64(float64(free)*shareOfHeap))
 	debug.SetMemoryLimit(limit)
 	if limit >= muchHeap {
 		ballast = make([]byte, ballastBytes)
 	}
+	return ballast
 }
