@@ -166,7 +166,7 @@ func Inputs(g *Graph) (guards [][]Guard, read []bool) {
 // or computed them a second time.
 func rootOf(v *Value) *Value {
 	for v.Kind == Computed && v.Node != nil {
-		if v.Node.Recomputed && v.Node.Of != nil {
+		if v.Node.repeats(v.Out) {
 			v = v.Node.Of.Out[v.Out]
 			continue
 		}
@@ -176,6 +176,13 @@ func rootOf(v *Value) *Value {
 		v = v.Node.In[0]
 	}
 	return v
+}
+
+// repeats tells whether output i of a node is that of the node that it is recomputed for. What joins or cuts parts for a
+// recomputed node is marked as recomputed, too, and computes something else.
+func (n *Node) repeats(i int) bool {
+	return n.Recomputed && n.Of != nil && n.Part == nil && n.Of.Part == nil && OpString(n.Op) == OpString(n.Of.Op) &&
+		len(n.Out) == len(n.Of.Out) && n.Out[i].Meta.Equal(n.Of.Out[i].Meta)
 }
 
 // places finds, for each root, the first value of the graph that has its number: among inputs,
