@@ -106,8 +106,14 @@ func narrowRows(dst []byte, x []float32, width int) int {
 	return -1
 }
 
-// fillPiece fills the elements from at on, a multiple of 4.
+// fillPiece fills the elements from at on. They are drawn by fours: one that begins amid four fills the rest of them first.
 func fillPiece(f []float32, init graph.Init, key rng.Key, at int) {
+	if into := at % 4; into != 0 {
+		var four [4]float32
+		fillPiece(four[:], init, key, at-into)
+		rest := copy(f, four[into:])
+		f, at = f[rest:], at+rest
+	}
 	switch init.Kind {
 	case graph.Constant:
 		for i := range f {

@@ -39,6 +39,13 @@ func TestFillInPieces(t *testing.T) {
 		if raw := make([]uint16, n); models.FillUntil(halves, 3, shape.Bytes(raw), nil) != nil || !slices.Equal(raw, stored) {
 			t.Errorf("%v: as bfloat16, other numbers", kind)
 		}
+		parameter := &graph.Value{Name: "w/ema", Meta: v.Meta, Init: v.Init, Role: graph.Average}
+		for from := range 9 { // a range of an average begins anywhere
+			part := &graph.Value{Name: "a range", Meta: shape.F32(from + 2), Init: v.Init, Role: graph.Average, Range: &graph.Range{Of: parameter, From: from}}
+			if raw := make([]float32, from+2); models.FillUntil(part, 3, shape.Bytes(raw), nil) != nil || !slices.Equal(raw, want[from:][:from+2]) {
+				t.Errorf("%v: other numbers from element %d on", kind, from)
+			}
+		}
 		const width = 37
 		rows := n / width
 		blocks := make([]byte, rows*shape.BlocksBytes(width))
