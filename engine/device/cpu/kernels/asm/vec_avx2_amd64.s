@@ -1443,7 +1443,7 @@ single:
 	VXORPS       c80000000<>+0(SB), Y0, Y0
 	VMOVUPS      c42b20000<>+0(SB), Y1
 	VMINPS       Y0, Y1, Y1
-	VMOVUPS      cc22c0000<>+0(SB), Y0
+	VMOVUPS      cc22b999a<>+0(SB), Y0
 	VMAXPS       Y1, Y0, Y0
 	VMULPS       c3fb8aa3b<>+0(SB), Y0, Y1
 	VADDPS       c4b400000<>+0(SB), Y1, Y1
@@ -1483,7 +1483,7 @@ tail:
 	VXORPS       c80000000<>+0(SB), Y0, Y0
 	VMOVUPS      c42b20000<>+0(SB), Y1
 	VMINPS       Y0, Y1, Y1
-	VMOVUPS      cc22c0000<>+0(SB), Y0
+	VMOVUPS      cc22b999a<>+0(SB), Y0
 	VMAXPS       Y1, Y0, Y0
 	VMULPS       c3fb8aa3b<>+0(SB), Y0, Y1
 	VADDPS       c4b400000<>+0(SB), Y1, Y1
@@ -1514,23 +1514,23 @@ done:
 	VZEROUPPER
 	RET
 
-DATA cc22c0000<>+0(SB)/4, $0xc22c0000
-DATA cc22c0000<>+4(SB)/4, $0xc22c0000
-DATA cc22c0000<>+8(SB)/4, $0xc22c0000
-DATA cc22c0000<>+12(SB)/4, $0xc22c0000
-DATA cc22c0000<>+16(SB)/4, $0xc22c0000
-DATA cc22c0000<>+20(SB)/4, $0xc22c0000
-DATA cc22c0000<>+24(SB)/4, $0xc22c0000
-DATA cc22c0000<>+28(SB)/4, $0xc22c0000
-DATA cc22c0000<>+32(SB)/4, $0xc22c0000
-DATA cc22c0000<>+36(SB)/4, $0xc22c0000
-DATA cc22c0000<>+40(SB)/4, $0xc22c0000
-DATA cc22c0000<>+44(SB)/4, $0xc22c0000
-DATA cc22c0000<>+48(SB)/4, $0xc22c0000
-DATA cc22c0000<>+52(SB)/4, $0xc22c0000
-DATA cc22c0000<>+56(SB)/4, $0xc22c0000
-DATA cc22c0000<>+60(SB)/4, $0xc22c0000
-GLOBL cc22c0000<>(SB), RODATA|NOPTR, $64
+DATA cc22b999a<>+0(SB)/4, $0xc22b999a
+DATA cc22b999a<>+4(SB)/4, $0xc22b999a
+DATA cc22b999a<>+8(SB)/4, $0xc22b999a
+DATA cc22b999a<>+12(SB)/4, $0xc22b999a
+DATA cc22b999a<>+16(SB)/4, $0xc22b999a
+DATA cc22b999a<>+20(SB)/4, $0xc22b999a
+DATA cc22b999a<>+24(SB)/4, $0xc22b999a
+DATA cc22b999a<>+28(SB)/4, $0xc22b999a
+DATA cc22b999a<>+32(SB)/4, $0xc22b999a
+DATA cc22b999a<>+36(SB)/4, $0xc22b999a
+DATA cc22b999a<>+40(SB)/4, $0xc22b999a
+DATA cc22b999a<>+44(SB)/4, $0xc22b999a
+DATA cc22b999a<>+48(SB)/4, $0xc22b999a
+DATA cc22b999a<>+52(SB)/4, $0xc22b999a
+DATA cc22b999a<>+56(SB)/4, $0xc22b999a
+DATA cc22b999a<>+60(SB)/4, $0xc22b999a
+GLOBL cc22b999a<>(SB), RODATA|NOPTR, $64
 
 DATA c1f800000<>+0(SB)/4, $0x1f800000
 DATA c1f800000<>+4(SB)/4, $0x1f800000
@@ -1583,7 +1583,7 @@ single:
 	VXORPS       c80000000<>+0(SB), Y0, Y1
 	VMOVUPS      c42b20000<>+0(SB), Y2
 	VMINPS       Y1, Y2, Y2
-	VMOVUPS      cc22c0000<>+0(SB), Y1
+	VMOVUPS      cc22b999a<>+0(SB), Y1
 	VMAXPS       Y2, Y1, Y1
 	VMULPS       c3fb8aa3b<>+0(SB), Y1, Y2
 	VADDPS       c4b400000<>+0(SB), Y2, Y2
@@ -1624,7 +1624,7 @@ tail:
 	VXORPS       c80000000<>+0(SB), Y0, Y1
 	VMOVUPS      c42b20000<>+0(SB), Y2
 	VMINPS       Y1, Y2, Y2
-	VMOVUPS      cc22c0000<>+0(SB), Y1
+	VMOVUPS      cc22b999a<>+0(SB), Y1
 	VMAXPS       Y2, Y1, Y1
 	VMULPS       c3fb8aa3b<>+0(SB), Y1, Y2
 	VADDPS       c4b400000<>+0(SB), Y2, Y2
@@ -1675,7 +1675,7 @@ single:
 	VXORPS       c80000000<>+0(SB), Y1, Y1
 	VMOVUPS      c42b20000<>+0(SB), Y2
 	VMINPS       Y1, Y2, Y2
-	VMOVUPS      cc22c0000<>+0(SB), Y1
+	VMOVUPS      cc22b999a<>+0(SB), Y1
 	VMAXPS       Y2, Y1, Y1
 	VMULPS       c3fb8aa3b<>+0(SB), Y1, Y2
 	VADDPS       c4b400000<>+0(SB), Y2, Y2
@@ -1720,7 +1720,7 @@ tail:
 	VXORPS       c80000000<>+0(SB), Y1, Y1
 	VMOVUPS      c42b20000<>+0(SB), Y2
 	VMINPS       Y1, Y2, Y2
-	VMOVUPS      cc22c0000<>+0(SB), Y1
+	VMOVUPS      cc22b999a<>+0(SB), Y1
 	VMAXPS       Y2, Y1, Y1
 	VMULPS       c3fb8aa3b<>+0(SB), Y1, Y2
 	VADDPS       c4b400000<>+0(SB), Y2, Y2
@@ -3684,7 +3684,7 @@ single:
 	VXORPS       c80000000<>+0(SB), Y0, Y2
 	VMOVUPS      c42b20000<>+0(SB), Y3
 	VMINPS       Y2, Y3, Y3
-	VMOVUPS      cc22c0000<>+0(SB), Y2
+	VMOVUPS      cc22b999a<>+0(SB), Y2
 	VMAXPS       Y3, Y2, Y2
 	VMULPS       c3fb8aa3b<>+0(SB), Y2, Y3
 	VADDPS       c4b400000<>+0(SB), Y3, Y3
@@ -3728,7 +3728,7 @@ tail:
 	VXORPS       c80000000<>+0(SB), Y0, Y2
 	VMOVUPS      c42b20000<>+0(SB), Y3
 	VMINPS       Y2, Y3, Y3
-	VMOVUPS      cc22c0000<>+0(SB), Y2
+	VMOVUPS      cc22b999a<>+0(SB), Y2
 	VMAXPS       Y3, Y2, Y2
 	VMULPS       c3fb8aa3b<>+0(SB), Y2, Y3
 	VADDPS       c4b400000<>+0(SB), Y3, Y3
@@ -3938,7 +3938,7 @@ single:
 	VXORPS       c80000000<>+0(SB), Y2, Y2
 	VMOVUPS      c42b20000<>+0(SB), Y3
 	VMINPS       Y2, Y3, Y3
-	VMOVUPS      cc22c0000<>+0(SB), Y2
+	VMOVUPS      cc22b999a<>+0(SB), Y2
 	VMAXPS       Y3, Y2, Y2
 	VMULPS       c3fb8aa3b<>+0(SB), Y2, Y3
 	VADDPS       c4b400000<>+0(SB), Y3, Y3
@@ -3986,7 +3986,7 @@ tail:
 	VXORPS       c80000000<>+0(SB), Y2, Y2
 	VMOVUPS      c42b20000<>+0(SB), Y3
 	VMINPS       Y2, Y3, Y3
-	VMOVUPS      cc22c0000<>+0(SB), Y2
+	VMOVUPS      cc22b999a<>+0(SB), Y2
 	VMAXPS       Y3, Y2, Y2
 	VMULPS       c3fb8aa3b<>+0(SB), Y2, Y3
 	VADDPS       c4b400000<>+0(SB), Y3, Y3

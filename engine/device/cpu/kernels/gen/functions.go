@@ -66,7 +66,7 @@ func (l *lang) minus(x value) value { return l.xor(x, l.bits(1<<31)) }
 
 // sigmoid is 1/(1+e^-x), which is 1 from x = 18 on.
 func (l *lang) sigmoid(x value) value {
-	return l.sigmoidOf(l.expAround(64, l.clamp(l.minus(x), -43, 89)))
+	return l.sigmoidOf(l.expAround(64, l.clamp(l.minus(x), -42.9, 89)))
 }
 
 // sigmoidOf is 1/(1+e).
