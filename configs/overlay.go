@@ -333,6 +333,9 @@ func (l *layering) whole(name, below, value string) string {
 		out = mappingOf(lookUp(in, parts[last]))
 	}
 	at, keys := out, strings.Split(below, ".")
+	if lf, ok := l.known[name]; ok && lf.key.kind == (pins{}) { // an op is named layer.op
+		keys = []string{below}
+	}
 	for _, key := range keys[:len(keys)-1] {
 		at = setIn(at, key, mappingOf(lookUp(at, key)))
 	}
@@ -347,9 +350,9 @@ func (l *layering) whole(name, below, value string) string {
 }
 
 // doubleQuoted makes the scalars that YAML would write in single quotes, which end an argument of a
-// shell, be written in double ones.
+// shell, be written in double ones: in a list or mapping, those with a colon, too.
 func doubleQuoted(n *yaml.Node) {
-	if n.Kind == yaml.ScalarNode && strings.HasPrefix(textOf(n), "'") {
+	if n.Kind == yaml.ScalarNode && (strings.HasPrefix(textOf(n), "'") || strings.Contains(n.Value, ":")) {
 		n.Style = yaml.DoubleQuotedStyle
 	}
 	for _, c := range n.Content {

@@ -179,6 +179,7 @@ func TestKeysOfALossFromOutside(t *testing.T) {
 		"loss.name=focal":                "; the loss is set as a whole: --set 'loss={name: focal}'",
 		"optimizer.lrr=1":                `; did you mean "optimizer.lr"?`,
 		"schedule.decay=0.2":             `; did you mean "schedule.decay_ratio"?`,
+		"partition.pin.b.matmul=cpu:1":   `; partition.pin is set as a whole, with all that it is to have: --set 'partition.pin={b.matmul: "cpu:1"}'`,
 		"data.columns.plan=category":     "; data.columns is set as a whole, with all that it is to have: --set 'data.columns={plan: category}'",
 		"train.batch: 7":                 ": expected key=value, such as train.batch=7",
 		"checkpoint.best=val_f1_class_N": `; name a class or label by its number, from 0, as eval prints it, such as "val_f1_class_0"`,
