@@ -82,7 +82,7 @@ var partitionSection = &section{
 		{name: "costs", kind: enum{CostsAuto, CostsFlops, CostsMeasured}, at: at(func(p *Partition) *string { return &p.Costs }), def: CostsAuto, blank: true,
 			doc: "where the times come from by which the model is cut. `flops`: from arithmetic and bytes, the same on every machine; `measured`: segments are timed on their devices before planning, and their times are kept for the next plan: see [measured times](devices.md#measured-times). `auto`: `measured` for devices of several kinds, whose speeds only a measurement can compare, and `flops` for those of one kind"},
 		{name: "pin", kind: pins{}, at: at(func(p *Partition) *map[string]string { return &p.Pin }),
-			doc: "blocks that are to be on a device: `{embed: cpu:0}`. The stages are cut for that, and their order on the devices is chosen; blocks that are not named are where they suit best. `{head.matmul: cpu:1}` puts a [single op](devices.md#single-ops) on a device, and its gradient with it"},
+			doc: "blocks that are to be on a device: `{embed: cpu:0}`. The stages are cut for that, and their order on the devices is chosen; blocks that are not named are where they suit best. `{layers.1.matmul: cpu:1}` puts a [single op](devices.md#single-ops) on a device, and its gradient with it"},
 		{name: "chosen", kind: chosenPlan{}, at: at(func(p *Partition) **ChosenPlan { return &p.Chosen }),
 			doc: "the plan of a run on several devices, written by the run. While its devices are the same, a resumed run goes on with it; delete it to plan anew"},
 	},
