@@ -50,7 +50,7 @@ func (l *Conv2D) Resolve() {
 
 // Build appends the layer.
 func (l Conv2D) Build(b *Builder, x *graph.Value) *graph.Value {
-	op := ops.Conv2D{Stride: l.Stride, Pad: l.Padding, Groups: l.Groups, Dilation: l.Dilation}
+	op := ops.Conv2D{Stride: l.Stride, Pad: l.Padding, Groups: l.Groups, Dilation: l.Dilation, BF16: b.c.spec.BF16}
 	if !b.c.windowed(op.Span(l.Kernel), l.Padding, x.Meta.Shape) {
 		return x
 	}

@@ -140,7 +140,13 @@ var products = map[string]form{
 	"conv2d": {build: func(c *call) string {
 		op, w := c.n.Op.(ops.Conv2D), c.n.In[1].Meta.Shape
 		attrs := append(window(w[2], w[3], op.Stride, op.Pad), Attr{"group", int64(op.Groups)}, Attr{"dilations", []int64{int64(op.Apart()), int64(op.Apart())}})
-		return c.b.Node("Conv", attrs, c.in...)
+		in := slices.Clone(c.in)
+		for i := range in {
+			if op.BF16 {
+				in[i] = c.rounded(in[i], BFloat16)
+			}
+		}
+		return c.b.Node("Conv", attrs, in...)
 	}},
 	"gather": plain("Gather", Attr{"axis", int64(0)}),
 }

@@ -108,11 +108,11 @@ var badConv = map[string][]badCase{
 		{ops.Conv2D{Stride: 1, Groups: 1}, metas(f(2, 8, 8), f(4, 2, 3, 3)), "[N,C,H,W]"},
 	},
 	"conv2d_grad_x": {
-		{ops.Conv2DGradX{Stride: 1, Groups: 1, H: 5, W: 5}, metas(f(4, 2, 3, 3), f(1, 4, 4, 3)), "dy is f32[1,4,4,3], expected f32[1,4,3,3]"},
+		{ops.Conv2DGradX{Of: ops.Conv2D{Stride: 1, Groups: 1}, H: 5, W: 5}, metas(f(4, 2, 3, 3), f(1, 4, 4, 3)), "dy is f32[1,4,4,3], expected f32[1,4,3,3]"},
 		{ops.Conv2DGradX{}, metas(f(4), f(4)), "4 dimensions"},
 	},
 	"conv2d_grad_w": {
-		{ops.Conv2DGradW{Stride: 1, Groups: 1, KH: 3, KW: 2}, metas(f(1, 2, 5, 5), f(1, 4, 3, 3)), "expected f32[1,4,3,4]"},
+		{ops.Conv2DGradW{Of: ops.Conv2D{Stride: 1, Groups: 1}, KH: 3, KW: 2}, metas(f(1, 2, 5, 5), f(1, 4, 3, 3)), "expected f32[1,4,3,4]"},
 		{ops.Conv2DGradW{}, metas(f(1, 2, 5, 5), f(1, 4, 3, 3)), "at least 1 group"},
 	},
 	"max_pool2d": {

@@ -15,7 +15,12 @@ var convOps = []graph.Op{Conv2D{}, Conv2DGradX{}, Conv2DGradW{}}
 // output channels of one group see the input channels of that group only. The
 // elements of a window are Dilation pixels apart (Yu and Koltun, "Multi-Scale
 // Context Aggregation by Dilated Convolutions", 2016); 0 is 1: side by side.
-type Conv2D struct{ Stride, Pad, Groups, Dilation int }
+// With BF16 each element of x and w is rounded to bfloat16 first ([RoundBF16]), and so are the factors of both gradients;
+// products and sums are in float32 all the same.
+type Conv2D struct {
+	Stride, Pad, Groups, Dilation int
+	BF16                          bool
+}
 
 // Kind is "conv2d".
 func (o Conv2D) Kind() string { return "conv2d" }
@@ -49,17 +54,19 @@ func (o Conv2D) Infer(in []shape.Meta) ([]shape.Meta, error) {
 	return one(shape.F32(x[0], w[0], h, wd)), nil
 }
 
-// String is all its fields. Without dilation it is as before there was one, since it is part of the fingerprints of runs.
-func (o Conv2D) String() string {
-	return fmt.Sprintf("{Stride:%d Pad:%d Groups:%d%s}", o.Stride, o.Pad, o.Groups, dilated(o.Dilation))
-}
+// String is all its fields. Without dilation and BF16 it is as before there were any, since it is part of the fingerprints of runs.
+func (o Conv2D) String() string { return "{" + o.fields() + "}" }
 
-// dilated is the text of a dilation; "" of none.
-func dilated(n int) string {
-	if n <= 1 {
-		return ""
+// fields is the text of its fields, without a dilation of 1 and without BF16 where it is not set.
+func (o Conv2D) fields() string {
+	s := fmt.Sprintf("Stride:%d Pad:%d Groups:%d", o.Stride, o.Pad, o.Groups)
+	if o.Apart() > 1 {
+		s += fmt.Sprintf(" Dilation:%d", o.Dilation)
 	}
-	return fmt.Sprintf(" Dilation:%d", n)
+	if o.BF16 {
+		s += " BF16:true"
+	}
+	return s
 }
 
 // Apart is the pixels from an element of a window to the next: Dilation, and 1 for 0.
@@ -79,8 +86,8 @@ func (o Conv2D) Grad(b *graph.Builder, n *graph.Node, dy []*graph.Value) []*grap
 	x, w := n.In[0], n.In[1]
 	xs, ws := x.Meta.Shape, w.Meta.Shape
 	return []*graph.Value{
-		b.One(Conv2DGradX{o.Stride, o.Pad, o.Groups, o.Dilation, xs[2], xs[3]}, w, dy[0]),
-		b.One(Conv2DGradW{o.Stride, o.Pad, o.Groups, o.Dilation, ws[2], ws[3]}, x, dy[0]),
+		b.One(Conv2DGradX{o, xs[2], xs[3]}, w, dy[0]),
+		b.One(Conv2DGradW{o, ws[2], ws[3]}, x, dy[0]),
 	}
 }
 
@@ -92,15 +99,15 @@ func (o Conv2D) Cost(in, out []shape.Meta) graph.Cost {
 
 // Conv2DGradX is the gradient of [Conv2D]'s input from (w, dy); H and W are
 // the input's.
-type Conv2DGradX struct{ Stride, Pad, Groups, Dilation, H, W int }
-
-// String is as that of [Conv2D].
-func (o Conv2DGradX) String() string {
-	return fmt.Sprintf("{Stride:%d Pad:%d Groups:%d%s H:%d W:%d}", o.Stride, o.Pad, o.Groups, dilated(o.Dilation), o.H, o.W)
+type Conv2DGradX struct {
+	Of   Conv2D
+	H, W int
 }
 
-// Of is the convolution.
-func (o Conv2DGradX) Of() Conv2D { return Conv2D{o.Stride, o.Pad, o.Groups, o.Dilation} }
+// String is as that of [Conv2D], so that all fields are side by side.
+func (o Conv2DGradX) String() string {
+	return fmt.Sprintf("{%s H:%d W:%d}", o.Of.fields(), o.H, o.W)
+}
 
 // Kind is "conv2d_grad_x".
 func (o Conv2DGradX) Kind() string { return "conv2d_grad_x" }
@@ -114,8 +121,8 @@ func (o Conv2DGradX) Infer(in []shape.Meta) ([]shape.Meta, error) {
 	if w.Rank() != 4 || d.Rank() != 4 {
 		return nil, fmt.Errorf("weight is %v and dy %v, expected 4 dimensions each", w, d)
 	}
-	x := shape.F32(d[0], w[1]*o.Groups, o.H, o.W)
-	return one(x), convFits(o.Of(), x, in[0], in[1])
+	x := shape.F32(d[0], w[1]*o.Of.Groups, o.H, o.W)
+	return one(x), convFits(o.Of, x, in[0], in[1])
 }
 
 // Grad fails: see noSecond.
@@ -131,15 +138,15 @@ func (o Conv2DGradX) Cost(in, out []shape.Meta) graph.Cost {
 
 // Conv2DGradW is the gradient of [Conv2D]'s weight from (x, dy); KH and KW are
 // the weight's.
-type Conv2DGradW struct{ Stride, Pad, Groups, Dilation, KH, KW int }
-
-// String is as that of [Conv2D].
-func (o Conv2DGradW) String() string {
-	return fmt.Sprintf("{Stride:%d Pad:%d Groups:%d%s KH:%d KW:%d}", o.Stride, o.Pad, o.Groups, dilated(o.Dilation), o.KH, o.KW)
+type Conv2DGradW struct {
+	Of     Conv2D
+	KH, KW int
 }
 
-// Of is the convolution.
-func (o Conv2DGradW) Of() Conv2D { return Conv2D{o.Stride, o.Pad, o.Groups, o.Dilation} }
+// String is as that of [Conv2D], so that all fields are side by side.
+func (o Conv2DGradW) String() string {
+	return fmt.Sprintf("{%s KH:%d KW:%d}", o.Of.fields(), o.KH, o.KW)
+}
 
 // Kind is "conv2d_grad_w".
 func (o Conv2DGradW) Kind() string { return "conv2d_grad_w" }
@@ -150,11 +157,11 @@ func (o Conv2DGradW) Infer(in []shape.Meta) ([]shape.Meta, error) {
 		return nil, err
 	}
 	x, d := in[0].Shape, in[1].Shape
-	if x.Rank() != 4 || d.Rank() != 4 || o.Groups < 1 {
-		return nil, fmt.Errorf("input is %v and dy %v in %d groups, expected 4 dimensions each and at least 1 group", x, d, o.Groups)
+	if x.Rank() != 4 || d.Rank() != 4 || o.Of.Groups < 1 {
+		return nil, fmt.Errorf("input is %v and dy %v in %d groups, expected 4 dimensions each and at least 1 group", x, d, o.Of.Groups)
 	}
-	w := shape.F32(d[1], x[1]/o.Groups, o.KH, o.KW)
-	return one(w), convFits(o.Of(), in[0], w, in[1])
+	w := shape.F32(d[1], x[1]/o.Of.Groups, o.KH, o.KW)
+	return one(w), convFits(o.Of, in[0], w, in[1])
 }
 
 // Grad fails: see noSecond.

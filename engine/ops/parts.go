@@ -110,7 +110,7 @@ func (c Channels) Equal(d Channels) bool {
 func ByChannels(n *graph.Node) (ways []Channels) {
 	switch op := n.Op.(type) {
 	case Conv2DGradW:
-		if op.Groups == 1 {
+		if op.Of.Groups == 1 {
 			return []Channels{{In: []int{-1, 1}, Out: []int{0}}}
 		}
 	case BatchNorm:

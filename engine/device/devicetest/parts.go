@@ -37,7 +37,7 @@ func testParts(t *testing.T, open Opener) {
 		attended := b.Apply(ops.Attention{Heads: 2}, b.Input("qkv", shape.F32(8, 300, 48)))
 		for _, v := range []*graph.Value{
 			b.One(ops.SumTo{Shape: shape.Of(10, 1, 1)}, b.Input("pictures", shape.F32(24, 10, 60, 60))),
-			b.One(ops.Conv2DGradW{Stride: 1, Pad: 1, Groups: 1, KH: 3, KW: 3}, b.Input("x", shape.F32(4, 1, 20, 22)), b.Input("dy", shape.F32(4, 1024, 20, 22))),
+			b.One(ops.Conv2DGradW{Of: ops.Conv2D{Stride: 1, Pad: 1, Groups: 1}, KH: 3, KW: 3}, b.Input("x", shape.F32(4, 1, 20, 22)), b.Input("dy", shape.F32(4, 1024, 20, 22))),
 			b.One(ops.MatMul{TransA: true}, b.Input("rows", shape.F32(2048, 384)), b.Input("drows", shape.F32(2048, 130))),
 			b.One(ops.AttentionGrad{Heads: 2}, attended[0].Node.In[0], b.Input("y", attended[0].Meta), b.Input("lse", attended[1].Meta), b.Input("dy", attended[0].Meta)),
 		} {
@@ -166,12 +166,12 @@ var cuttable = []func(rt *rapid.T, b *graph.Builder) *graph.Value{
 	},
 	func(rt *rapid.T, b *graph.Builder) *graph.Value {
 		c := drawConv(rt)
-		op := ops.Conv2DGradX{Stride: c.op.Stride, Pad: c.op.Pad, Groups: c.op.Groups, H: c.x.Shape[2], W: c.x.Shape[3]}
+		op := ops.Conv2DGradX{Of: c.op, H: c.x.Shape[2], W: c.x.Shape[3]}
 		return b.One(op, b.Input("w", c.w), b.Input("dy", c.y))
 	},
 	func(rt *rapid.T, b *graph.Builder) *graph.Value {
 		c := drawConv(rt)
-		op := ops.Conv2DGradW{Stride: c.op.Stride, Pad: c.op.Pad, Groups: c.op.Groups, KH: c.w.Shape[2], KW: c.w.Shape[3]}
+		op := ops.Conv2DGradW{Of: c.op, KH: c.w.Shape[2], KW: c.w.Shape[3]}
 		return b.One(op, b.Input("x", c.x), b.Input("dy", c.y))
 	},
 	func(rt *rapid.T, b *graph.Builder) *graph.Value {
@@ -234,7 +234,7 @@ type conv struct {
 }
 
 func drawConv(rt *rapid.T) conv {
-	c := conv{op: ops.Conv2D{Stride: size(rt, "stride", 2), Pad: rapid.IntRange(0, 1).Draw(rt, "padding"), Groups: 1}}
+	c := conv{op: ops.Conv2D{Stride: size(rt, "stride", 2), Pad: rapid.IntRange(0, 1).Draw(rt, "padding"), Groups: 1, BF16: rapid.Bool().Draw(rt, "bf16")}}
 	in, out, k := size(rt, "in", 34), size(rt, "out", 40), size(rt, "kernel", 3)
 	if rapid.IntRange(0, 3).Draw(rt, "depthwise") == 0 {
 		out, c.op.Groups = in, in

@@ -12,6 +12,7 @@ var convolutions = map[string]kernel{
 }
 
 func conv(o ops.Conv2D, in, out []Array) {
+	in = convFactors(o, in)
 	x, w, y, d := in[0], in[1], out[0], o.Apart()
 	eachRow(o, x.Meta.Shape, w.Meta.Shape, y.Meta.Shape, func(ix, iw, iy, n int) {
 		for i := range n {
@@ -21,8 +22,9 @@ func conv(o ops.Conv2D, in, out []Array) {
 }
 
 func convGradX(o ops.Conv2DGradX, in, out []Array) {
-	w, dy, dx, d := in[0], in[1], out[0], o.Of().Apart()
-	eachRow(o.Of(), dx.Meta.Shape, w.Meta.Shape, dy.Meta.Shape, func(ix, iw, iy, n int) {
+	in = convFactors(o.Of, in)
+	w, dy, dx, d := in[0], in[1], out[0], o.Of.Apart()
+	eachRow(o.Of, dx.Meta.Shape, w.Meta.Shape, dy.Meta.Shape, func(ix, iw, iy, n int) {
 		for i := range n {
 			dx.F[ix+i*d] += dy.F[iy] * w.F[iw+i]
 		}
@@ -30,12 +32,21 @@ func convGradX(o ops.Conv2DGradX, in, out []Array) {
 }
 
 func convGradW(o ops.Conv2DGradW, in, out []Array) {
-	x, dy, dw, d := in[0], in[1], out[0], o.Of().Apart()
-	eachRow(o.Of(), x.Meta.Shape, dw.Meta.Shape, dy.Meta.Shape, func(ix, iw, iy, n int) {
+	in = convFactors(o.Of, in)
+	x, dy, dw, d := in[0], in[1], out[0], o.Of.Apart()
+	eachRow(o.Of, x.Meta.Shape, dw.Meta.Shape, dy.Meta.Shape, func(ix, iw, iy, n int) {
 		for i := range n {
 			dw.F[iw+i] += dy.F[iy] * x.F[ix+i*d]
 		}
 	})
+}
+
+// convFactors are both factors as o multiplies them.
+func convFactors(o ops.Conv2D, in []Array) []Array {
+	if !o.BF16 {
+		return in
+	}
+	return []Array{roundBF16(in[0]), roundBF16(in[1])}
 }
 
 // eachRow calls f for every product of a convolution, a row of the window at a

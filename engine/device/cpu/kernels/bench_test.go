@@ -127,11 +127,17 @@ func benchMatMul(b *testing.B, r kernelstest.Rig, transA, transB bool, s []int) 
 func BenchmarkConv(b *testing.B) {
 	x, w, dy := kernelstest.Noise(64, 32, 14, 14), kernelstest.Noise(64, 32, 3, 3), kernelstest.Noise(64, 64, 14, 14)
 	b.Run("y", func(b *testing.B) { bench(b, rig, ops.Conv2D{Stride: 1, Pad: 1, Groups: 1}, x, w) })
-	b.Run("dx", func(b *testing.B) { bench(b, rig, ops.Conv2DGradX{Stride: 1, Pad: 1, Groups: 1, H: 14, W: 14}, w, dy) })
-	b.Run("dw", func(b *testing.B) { bench(b, rig, ops.Conv2DGradW{Stride: 1, Pad: 1, Groups: 1, KH: 3, KW: 3}, x, dy) })
+	b.Run("dx", func(b *testing.B) {
+		bench(b, rig, ops.Conv2DGradX{Of: ops.Conv2D{Stride: 1, Pad: 1, Groups: 1}, H: 14, W: 14}, w, dy)
+	})
+	b.Run("dw", func(b *testing.B) {
+		bench(b, rig, ops.Conv2DGradW{Of: ops.Conv2D{Stride: 1, Pad: 1, Groups: 1}, KH: 3, KW: 3}, x, dy)
+	})
 	x, w, dy = kernelstest.Noise(64, 1, 28, 28), kernelstest.Noise(32, 1, 3, 3), kernelstest.Noise(64, 32, 28, 28)
 	b.Run("first y", func(b *testing.B) { bench(b, rig, ops.Conv2D{Stride: 1, Pad: 1, Groups: 1}, x, w) })
-	b.Run("first dw", func(b *testing.B) { bench(b, rig, ops.Conv2DGradW{Stride: 1, Pad: 1, Groups: 1, KH: 3, KW: 3}, x, dy) })
+	b.Run("first dw", func(b *testing.B) {
+		bench(b, rig, ops.Conv2DGradW{Of: ops.Conv2D{Stride: 1, Pad: 1, Groups: 1}, KH: 3, KW: 3}, x, dy)
+	})
 }
 
 // BenchmarkManyChannels is convolutions of residual networks.
@@ -170,10 +176,10 @@ func benchConv(b *testing.B, s [7]int, groups int) {
 	x, w, dy := kernelstest.Noise(n, c, h, h), kernelstest.Noise(o, c/groups, k, k), kernelstest.Noise(n, o, out, out)
 	b.Run("y", func(b *testing.B) { bench(b, rig, ops.Conv2D{Stride: stride, Pad: pad, Groups: groups}, x, w) })
 	b.Run("dx", func(b *testing.B) {
-		bench(b, rig, ops.Conv2DGradX{Stride: stride, Pad: pad, Groups: groups, H: h, W: h}, w, dy)
+		bench(b, rig, ops.Conv2DGradX{Of: ops.Conv2D{Stride: stride, Pad: pad, Groups: groups}, H: h, W: h}, w, dy)
 	})
 	b.Run("dw", func(b *testing.B) {
-		bench(b, rig, ops.Conv2DGradW{Stride: stride, Pad: pad, Groups: groups, KH: k, KW: k}, x, dy)
+		bench(b, rig, ops.Conv2DGradW{Of: ops.Conv2D{Stride: stride, Pad: pad, Groups: groups}, KH: k, KW: k}, x, dy)
 	})
 }
 

@@ -85,7 +85,7 @@ func plainProduct(g *graph.Graph, in map[*graph.Value][]byte, size [3]int) (z []
 func TestLongSums(t *testing.T) {
 	r := newRig(t)
 	s := kernelstest.Source{Rng: rand.New(rand.NewPCG(1, 1))}
-	list := []kernelstest.Sample{kernelstest.Of(ops.Conv2DGradW{Stride: 2, Pad: 1, Groups: 2, KH: 3, KW: 3}, 1e-4, s.Normal(9, 4, 31, 23), s.Normal(9, 6, 16, 12))}
+	list := []kernelstest.Sample{kernelstest.Of(ops.Conv2DGradW{Of: ops.Conv2D{Stride: 2, Pad: 1, Groups: 2}, KH: 3, KW: 3}, 1e-4, s.Normal(9, 4, 31, 23), s.Normal(9, 6, 16, 12))}
 	trials, image := r.trials(list)
 	if len(trials) != 1 || len(trials[0].calls) != 2 {
 		t.Fatalf("%d trials, want one of 2 kernels", len(trials))

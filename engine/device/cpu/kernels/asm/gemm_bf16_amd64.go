@@ -10,6 +10,20 @@ package asm
 //go:noescape
 func GemmBF16(c *float32, ldc int, a *float32, ars int, acs int, b *float32, brs int, step int, rows int, cols int, k int, add int)
 
+// ConvBF16 adds up k taps for 1 to 14 pixels of a row with AVX512_BF16 on pairs of bfloat16: y[p][c] = sum over t of
+// x[taps[t]+p] * w[t][c], or with add not 0, the sum is added to y. There are 32 channels c. k is at
+// least 1.
+//
+//go:noescape
+func ConvBF16(y *float32, x *float32, taps *int, w *float32, pixels int, k int, add int)
+
+// ConvNarrowBF16 adds up k taps for 1 to 14 pixels of a row with AVX512_BF16 on pairs of bfloat16: y[p][c] = sum over t of
+// x[taps[t]+p] * w[t][c], or with add not 0, the sum is added to y. There are 16 channels c. k is at
+// least 1.
+//
+//go:noescape
+func ConvNarrowBF16(y *float32, x *float32, taps *int, w *float32, pixels int, k int, add int)
+
 // Halve512 rounds n numbers to bfloat16 with AVX-512 and writes two to a word. Behind
 // them, dst is filled up with zeros to a whole number of 8 words.
 //
@@ -26,6 +40,12 @@ func Round512(dst *float32, src *float32, n int)
 //
 //go:noescape
 func Pair512(panel *float32, width int, pairs int)
+
+// PairApart512 rounds numbers to bfloat16 with AVX-512, in place: the first n numbers become words that hold
+// the number and that which is apart numbers, at least one, further on.
+//
+//go:noescape
+func PairApart512(data *float32, apart int, n int)
 
 // SpreadPairs512 rounds k rows of cols columns to bfloat16 with AVX-512 and copies them to panels of 32 columns,
 // step words apart. Rows 2i and 2i+1 become row i of pairs; what is missing of either is zero. srs is

@@ -27,7 +27,7 @@ func emitConv(c *build.Context, s simd) {
 
 // emitDirect writes an inner kernel: channels lie in vectors, and each pixel of
 // a row is multiplied with the same weights. Each number of pixels has its own
-// loop.
+// loop. Where s multiplies pairs of bfloat16, x and w have two numbers in each word.
 func emitDirect(c *build.Context, s simd, name string, vectors int) {
 	most := convPixels(s)
 	name += s.suffix
@@ -86,14 +86,14 @@ func (t convTile) pixels(n int, add reg.GPVirtual) {
 	t.ADDQ(Imm(uint64(4*t.vectors*t.lanes)), t.w)
 	for p := range sums {
 		m := Mem{Base: t.x, Index: at, Scale: 4, Disp: 4 * p}
-		if t.vectors == 1 && t.lanes == 16 {
+		if t.vectors == 1 && t.lanes == 16 && !t.pairs {
 			t.VFMADD231PS_BCST(m, w[0], sums[p][0])
 			continue
 		}
 		x := t.register(t.Context)
 		t.broadcast(t.Context, m, x)
 		for v := range w {
-			t.VFMADD231PS(w[v], x, sums[p][v])
+			t.madd(t.Context, w[v], x, sums[p][v])
 		}
 	}
 	t.DECQ(t.k)

@@ -18,11 +18,13 @@ import (
 // low half.
 func emitBF16(c *build.Context) {
 	s := avx512()
-	s.suffix, s.about, s.madd = "BF16", "AVX512_BF16 on pairs of bfloat16", dot
+	s.suffix, s.about, s.madd, s.pairs = "BF16", "AVX512_BF16 on pairs of bfloat16", dot, true
 	emitGemm(c, s)
+	emitConv(c, s)
 	emitRow(c, true)
 	emitRow(c, false)
 	emitPair(c)
+	emitPairApart(c)
 	emitSpreadPairs(c)
 }
 
@@ -193,6 +195,43 @@ func emitPair(c *build.Context) {
 	c.ADDQ(stride, src)
 	c.DECQ(pairs)
 	c.JNE(LabelRef("pair"))
+	c.VZEROUPPER()
+	c.RET()
+}
+
+// emitPairApart writes the copy that pairs each number with one further on.
+func emitPairApart(c *build.Context) {
+	c.Function("PairApart512")
+	c.Attributes(attr.NOSPLIT)
+	c.SignatureExpr("func(data *float32, apart, n int)")
+	c.Pragma("noescape")
+	c.Doc("PairApart512 rounds numbers to bfloat16 with AVX-512, in place: the first n numbers become words that hold",
+		"the number and that which is apart numbers, at least one, further on.")
+	data, apart, n := c.GP64(), c.GP64(), c.GP64()
+	c.Load(c.Param("data"), data)
+	c.Load(c.Param("apart"), apart)
+	c.Load(c.Param("n"), n)
+	r, mask, high, bits := newRounder(c), allLanes(c), c.ZMM(), c.GP32()
+	c.MOVL(U32(0xffff0000), bits)
+	c.VPBROADCASTD(bits, high)
+	c.Label("block")
+	c.CMPQ(n, Imm(16))
+	c.JGE(LabelRef("whole"))
+	c.MOVL(U32(0xffff), bits)
+	c.BZHIL(n.As32(), bits, bits)
+	c.KMOVW(bits, mask)
+	c.Label("whole")
+	x, y := c.ZMM(), c.ZMM()
+	c.VMOVUPS_Z(Mem{Base: data}, mask, x)
+	c.VMOVUPS_Z(Mem{Base: data, Index: apart, Scale: 4}, mask, y)
+	first, second := r.round(x), r.round(y)
+	c.VPSRLD(Imm(16), first, first)
+	c.VPANDD(high, second, second)
+	c.VPORD(first, second, second)
+	c.VMOVDQU32(second, mask, Mem{Base: data})
+	c.ADDQ(Imm(64), data)
+	c.SUBQ(Imm(16), n)
+	c.JGT(LabelRef("block"))
 	c.VZEROUPPER()
 	c.RET()
 }

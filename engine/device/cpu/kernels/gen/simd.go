@@ -14,7 +14,8 @@ type simd struct {
 	suffix   string // of function names
 	about    string
 	lanes    int
-	rows     int // of the largest tile, which is two vectors wide
+	rows     int  // of the largest tile, which is two vectors wide
+	pairs    bool // a word holds two numbers, as bfloat16
 	register func(c *build.Context) reg.VecVirtual
 
 	// masks prepares the masks of a tile of cols columns and returns what

@@ -96,7 +96,7 @@ func drawConv(s Source, which string) Sample {
 		groups = s.Size("channels", 40)
 		c, o = groups, groups
 	}
-	op := ops.Conv2D{Stride: stride, Pad: pad, Groups: groups, Dilation: s.Size("dilation", 3)}
+	op := ops.Conv2D{Stride: stride, Pad: pad, Groups: groups, Dilation: s.Size("dilation", 3), BF16: s.Bool("bf16")}
 	h := max(1, op.Span(kh)-2*pad) + rapid.IntRange(0, 12).Draw(s.T, "h")
 	w := max(1, op.Span(kw)-2*pad) + rapid.IntRange(0, 40).Draw(s.T, "w")
 	x, f := s.Normal(n, c, h, w), s.Normal(o, c/groups, kh, kw)
@@ -114,9 +114,9 @@ func drawConv(s Source, which string) Sample {
 	}
 	switch which {
 	case "x":
-		return Of(ops.Conv2DGradX{Stride: stride, Pad: pad, Groups: groups, Dilation: op.Dilation, H: h, W: w}, 1e-4, f, dy)
+		return Of(ops.Conv2DGradX{Of: op, H: h, W: w}, 1e-4, f, dy)
 	case "w":
-		return Of(ops.Conv2DGradW{Stride: stride, Pad: pad, Groups: groups, Dilation: op.Dilation, KH: kh, KW: kw}, 2e-4, x, dy)
+		return Of(ops.Conv2DGradW{Of: op, KH: kh, KW: kw}, 2e-4, x, dy)
 	}
 	return Of(op, 1e-4, x, f)
 }

@@ -109,7 +109,7 @@ func drawHead(t *rapid.T) *graph.Graph {
 	y := ops.Add(b, ops.Conv2DOf(b, x, w, 1, 1, 1), bias)
 	b.Output("y", y)
 	b.Output("relu", ops.Relu(b, y))
-	dx := b.One(ops.Conv2DGradX{Stride: 1, Pad: 1, Groups: 1, H: side, W: side}, w, dy)
+	dx := b.One(ops.Conv2DGradX{Of: ops.Conv2D{Stride: 1, Pad: 1, Groups: 1}, H: side, W: side}, w, dy)
 	b.Output("dx", b.One(ops.UnaryGrad{Fn: "relu"}, x, dx))
 	down := b.Apply(ops.MaxPool2D{Kernel: 2, Stride: 2}, x)
 	b.Output("dp", b.One(ops.UnaryGrad{Fn: "relu"}, x, b.One(ops.MaxPool2DGrad{H: side, W: side}, down[1], ops.Neg(b, down[0]))))

@@ -68,7 +68,7 @@ func newConv(n *graph.Node, on work.Target) (work.Kernel, error) {
 	s := convShapeOf(on, n, op, func(n *graph.Node) (x, w, y shape.Shape) {
 		return work.In(n, 0).Shape, work.In(n, 1).Shape, work.Out(n, 0).Shape
 	})
-	return &conv{convKernel: convKernel{way: wayOfY(s), inA: 0, inB: 1, lenA: s.lenX(), lenB: s.lenW(), lenOut: s.lenY()}}, nil
+	return &conv{convKernel: convKernel{way: rounded(s, wayOfY(s), s.lenX(), s.lenW()), inA: 0, inB: 1, lenA: s.lenX(), lenB: s.lenW(), lenOut: s.lenY()}}, nil
 }
 
 // wayOfY is the fastest way of y.
@@ -104,10 +104,10 @@ func wayOfPlanes(s planes) convolver {
 
 func newConvGradX(n *graph.Node, on work.Target) (work.Kernel, error) {
 	op := n.Op.(ops.Conv2DGradX)
-	s := convShapeOf(on, n, op.Of(), func(n *graph.Node) (x, w, y shape.Shape) {
+	s := convShapeOf(on, n, op.Of, func(n *graph.Node) (x, w, y shape.Shape) {
 		return work.Out(n, 0).Shape, work.In(n, 0).Shape, work.In(n, 1).Shape
 	})
-	return &conv{convKernel: convKernel{way: wayOfX(s), inA: 1, inB: 0, lenA: s.lenY(), lenB: s.lenW(), lenOut: s.lenX()}}, nil
+	return &conv{convKernel: convKernel{way: rounded(s, wayOfX(s), s.lenY(), s.lenW()), inA: 1, inB: 0, lenA: s.lenY(), lenB: s.lenW(), lenOut: s.lenX()}}, nil
 }
 
 // wayOfX is the fastest way of dx.
@@ -142,10 +142,10 @@ func wayOfX(s *convShape) convolver {
 
 func newConvGradW(n *graph.Node, on work.Target) (work.Kernel, error) {
 	op := n.Op.(ops.Conv2DGradW)
-	s := convShapeOf(on, n, op.Of(), func(n *graph.Node) (x, w, y shape.Shape) {
+	s := convShapeOf(on, n, op.Of, func(n *graph.Node) (x, w, y shape.Shape) {
 		return work.In(n, 0).Shape, work.Out(n, 0).Shape, work.In(n, 1).Shape
 	})
-	return &convGradW{convKernel{way: wayOfW(s), inA: 0, inB: 1, lenA: s.lenX(), lenB: s.lenY(), lenOut: s.lenW()}}, nil
+	return &convGradW{convKernel{way: rounded(s, wayOfW(s), s.lenX(), s.lenY()), inA: 0, inB: 1, lenA: s.lenX(), lenB: s.lenY(), lenOut: s.lenW()}}, nil
 }
 
 // wayOfW is the fastest way of dw.
@@ -157,7 +157,7 @@ func wayOfW(s *convShape) convolver {
 		return d
 	}
 	if d := newConvDirectWGrad(s); d != nil {
-		if point := newConvPointWGrad(s, d); point != nil { // the same bits, which another way would not give
+		if point := newConvPointWGrad(s, d); point != nil && !d.paired { // the same bits, which another way would not give
 			return point
 		}
 		return d

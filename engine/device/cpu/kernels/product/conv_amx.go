@@ -66,7 +66,7 @@ func newConvAMX(s planes) *convAMX {
 	if !d.cut(d.fits) {
 		return nil
 	}
-	d.locate()
+	d.locate(d.cg, d.plane())
 	for block := range d.blocksTogether {
 		for _, at := range d.taps[:kk] {
 			d.tapOffsets = append(d.tapOffsets, block*tileSteps/2*d.planeWords()+at)

@@ -68,7 +68,7 @@ func newConvAMXWGrad(s *convShape) *convAMXWGrad {
 	if !d.cut(func(rows, _ int) bool { return (rows-1)*d.pitch+s.ow <= amxPixels }) {
 		return nil
 	}
-	d.locate()
+	d.locate(d.cg, d.plane())
 	d.layOut()
 	if d.rowPixels > maxRows*blockK || !d.pays() {
 		return nil

@@ -61,14 +61,14 @@ func (d *paddedBands) inWorkspace(sums int) bandFits {
 func (d *paddedBands) plane() int { return d.copyRows * d.im.mul * d.pitch }
 func (d *paddedBands) line() int  { return d.im.mul * d.im.mul * d.pitch }
 
-// locate finds each tap in the copy.
-func (d *paddedBands) locate() {
+// locate finds each tap of so many channels in the copy, where a channel is so many elements from the next.
+func (d *paddedBands) locate(channels, apart int) {
 	m := &d.im
-	for c := range d.cg {
+	for c := range channels {
 		for kh := range m.kh {
 			for kw := range m.kw {
 				h, w := kh*m.dir+m.off-d.baseH, kw*m.dir+m.off-d.baseW
-				d.taps = append(d.taps, ((c*d.copyRows+h)*m.mul+w%m.mul)*d.pitch+w/m.mul)
+				d.taps = append(d.taps, c*apart+(h*m.mul+w%m.mul)*d.pitch+w/m.mul)
 			}
 		}
 	}

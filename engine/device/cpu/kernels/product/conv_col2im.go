@@ -49,7 +49,7 @@ const (
 func newConvCol2im(s *convShape) *convCol2im {
 	cg, og := s.cg(), s.og()
 	d := &convCol2im{
-		convShape: s, format: formatOf(s.on, false, cg*s.kk(), s.py(), og), channels: max(1, cg), rows: max(1, s.h),
+		convShape: s, format: formatOf(s.on, s.bf16, cg*s.kk(), s.py(), og), channels: max(1, cg), rows: max(1, s.h),
 	}
 	products := s.n * s.groups
 	for {
@@ -143,6 +143,9 @@ func (d *convCol2im) segments(from, end, k, lo, hi int) []segment {
 
 // windows is the most rows of dy whose windows reach some rows of dx.
 func (d *convCol2im) windows(rows int) int { return (rows+(d.kh-1)*d.apart-1)/d.stride + 1 }
+
+// rounds implements [rounder].
+func (d *convCol2im) rounds() bool { return d.bf16 }
 
 func (d *convCol2im) scratch() int { return 0 }
 

@@ -29,7 +29,7 @@ func newConvDepthwise(s *convShape, of planes) *convDepthwise {
 	if s.kk() > blockK || !d.cut(d.inWorkspace(1)) {
 		return nil
 	}
-	d.locate()
+	d.locate(d.cg, d.plane())
 	d.bandsPerChunk = d.shareBands(s.kk())
 	return d
 }

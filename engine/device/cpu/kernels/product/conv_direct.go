@@ -21,11 +21,16 @@ const (
 // vectors of the weights of consecutive channels out, which makes sums [pixel][channel
 // of a panel]; these are transposed into rows of the output. It sums in the order of
 // a product, in blocks of K.
+//
+// Factors of bfloat16 are rounded while they are copied. A word then has two channels in of a pixel, or of a weight.
 type convDirect struct {
 	paddedBands
-	panels        int // of channels out, in a group
-	panelChannels int // channels out of a panel: one vector, or two
-	panelElems    int // elements of a panel of packed weights
+	paired        bool // channels in are
+	words         int  // channels in, or pairs of them, in a group
+	apart         int  // words of one in the copy
+	panels        int  // of channels out, in a group
+	panelChannels int  // channels out of a panel: one vector, or two
+	panelElems    int  // elements of a panel of packed weights
 	w, dst        []float32
 	packed        []float32 // weights: [group][panel][tap of a channel in][channel of the panel]
 	then          *work.Epilogue
@@ -55,6 +60,15 @@ func convVectors(i isa.ISA, channels int, y, x *float32, taps *int, w *float32, 
 	convTwoVectors(i, y, x, taps, w, pixels, k, add)
 }
 
+// convPairs is convVectors for pairs of bfloat16: a tap is one of two channels in, or of two pixels.
+func convPairs(i isa.ISA, channels int, y, x *float32, taps *int, w *float32, pixels, k, add int) {
+	if channels == isaSizes[i].lanes {
+		convOnePairs(y, x, taps, w, pixels, k, add)
+		return
+	}
+	convTwoPairs(y, x, taps, w, pixels, k, add)
+}
+
 // newConvDirect returns nil where the way would not pay, or a band would not fit.
 func newConvDirect(s planes) *convDirect {
 	channels := channelsPerPanel(s.isa, s.og)
@@ -62,13 +76,47 @@ func newConvDirect(s planes) *convDirect {
 		return nil
 	}
 	d := &convDirect{paddedBands: paddedBands{planes: s}, panelChannels: channels}
-	if !d.cut(d.inWorkspace(channels)) {
-		return nil
+	d.paired = s.pairs && s.cg > 1 && d.cut(d.pairsInWorkspace)
+	if d.paired {
+		d.words, d.apart = work.CeilDiv(s.cg, 2), pairsApart(d.plane())
+	} else {
+		if !d.cut(d.inWorkspace(channels)) {
+			return nil
+		}
+		d.words, d.apart = s.cg, d.plane()
 	}
-	d.locate()
+	d.locate(d.words, d.apart)
 	d.panels = work.CeilDiv(s.og, channels)
-	d.panelElems = (s.cg*s.kk() + depthStep) * channels
+	d.panelElems = (work.CeilDiv(s.cg, 2)*2*s.kk() + depthStep) * channels
 	return d
+}
+
+// rounds implements [rounder].
+func (d *convDirect) rounds() bool { return d.paired }
+
+// pairsInWorkspace is a [bandFits] for pairs of channels, with room for one channel more: see copyPairs. The channels out do not
+// count, so that a part of them goes the same way.
+func (d *convDirect) pairsInWorkspace(rows, plane int) bool {
+	words := (work.CeilDiv(d.cg, 2)+1)*pairsApart(plane) + maxDirectPixels[d.isa]
+	return words <= bandInput && rows*d.im.ow*2*isaSizes[d.isa].lanes <= bandSums
+}
+
+// pairsApart is the words from one pair of channels to the next, where a channel has so many elements.
+func pairsApart(plane int) int { return work.CeilDiv(plane, line) * line }
+
+// copyPairs is copyBand for pairs: two channels are copied side by side, and become one.
+func (d *convDirect) copyPairs(dst []float32, product, r0, r1 int) {
+	for c := 0; c < d.cg; c += 2 {
+		pair := dst[c/2*d.apart:]
+		second := pair[d.apart:][:d.apart]
+		d.copyChannel(pair, product, c, r0, r1)
+		if c+1 < d.cg {
+			d.copyChannel(second, product, c+1, r0, r1)
+		} else {
+			clear(second)
+		}
+		pairRows(&pair[0], d.apart, 1)
+	}
 }
 
 // scratch is the packed weights. Each panel has room for the rows that a transposing
@@ -90,11 +138,23 @@ func (d *convDirectPack) Chunk(group int) {
 	}
 }
 
-// pack writes the weights of a panel of channels out. Channels that the last panel
-// lacks get zeros.
+// pack writes the weights of a panel of channels out.
 func (d *convDirectPack) pack(group, panel int) {
+	dst := d.packed[(group*d.panels+panel)*d.panelElems:][:d.panelElems]
+	d.packFloats(dst, group, panel)
+	if !d.paired {
+		return
+	}
+	width := (*convDirect)(d).kk() * d.panelChannels // of all taps of a channel in
+	if d.cg%2 == 1 {
+		clear(dst[d.cg*width:][:width])
+	}
+	pairRows(&dst[0], width, d.words)
+}
+
+// packFloats is pack without pairs. Channels that the last panel lacks get zeros.
+func (d *convDirectPack) packFloats(dst []float32, group, panel int) {
 	kk, o := d.kk(), panel*d.panelChannels
-	dst := d.packed[(group*d.panels+panel)*d.panelElems:]
 	n, lanes := min(d.panelChannels, d.og-o), isaSizes[d.isa].lanes
 	src := d.w[group*d.og*d.cg*kk+o*d.wo:]
 	inOrder, k := kk, d.cg*kk // elements of w that lie in order
@@ -124,7 +184,11 @@ func (d *convDirect) Chunk(i int) {
 	ws := takeWorkspace()
 	product := i / d.bands
 	r0, r1 := d.rows(i % d.bands)
-	d.copyBand(ws.b[:bandInput], product, r0, r1)
+	if d.paired {
+		d.copyPairs(ws.b[:bandInput], product, r0, r1)
+	} else {
+		d.copyBand(ws.b[:bandInput], product, r0, r1)
+	}
 	for panel := range d.panels {
 		d.multiply(ws, product%d.groups, panel, r1-r0)
 		d.write(ws, product, panel, r0, r1)
@@ -137,6 +201,10 @@ func (d *convDirect) multiply(ws *workspace, group, panel, rows int) {
 	x, sums := ws.b[:bandInput], ws.b[bandInput:][:bandSums]
 	w := d.packed[(group*d.panels+panel)*d.panelElems:][:d.panelElems]
 	k, ow, channels := len(d.taps), d.im.ow, d.panelChannels
+	multiply := convVectors
+	if d.paired {
+		multiply = convPairs
+	}
 	depth, pieces, add := isaSizes[d.isa].depth(k), work.CeilDiv(ow, maxDirectPixels[d.isa]), 0
 	for k0 := 0; k0 < k; k0 += depth {
 		kn := min(depth, k-k0)
@@ -144,7 +212,7 @@ func (d *convDirect) multiply(ws *workspace, group, panel, rows int) {
 			line := x[r*d.line():]
 			for i := range pieces {
 				p, end := ow*i/pieces, ow*(i+1)/pieces
-				convVectors(d.isa, channels, &sums[(r*ow+p)*channels], &line[p], &d.taps[k0], &w[k0*channels], end-p, kn, add)
+				multiply(d.isa, channels, &sums[(r*ow+p)*channels], &line[p], &d.taps[k0], &w[k0*channels], end-p, kn, add)
 			}
 		}
 		add = 1

@@ -16,8 +16,11 @@ import (
 //
 // Some samples have such sums of their own, in scratch memory. These partial sums are
 // added in order, and the weights written from them.
+//
+// Factors of bfloat16 are rounded in their copies. A word then has two neighbouring pixels of a channel.
 type convDirectWGrad struct {
 	*convShape
+	paired            bool // pixels are
 	vec               *vec.Funcs
 	panelChannels     int // channels out of a panel
 	panels            int // of a group
@@ -53,6 +56,7 @@ func newConvDirectWGrad(s *convShape) *convDirectWGrad {
 	} else if s.kw*cg < most {
 		d.rowsMixed = s.kh
 	}
+	d.paired = s.pairs() && s.ow%2 == 0
 	d.panels = work.CeilDiv(og, d.panelChannels)
 	d.pitch = (s.ow-1)*s.stride + s.kw
 	for d.bandRows = max(1, min(s.oh, maxBandPixels/s.ow)); !d.fits(cg); d.bandRows-- {
@@ -66,10 +70,17 @@ func newConvDirectWGrad(s *convShape) *convDirectWGrad {
 	return d
 }
 
-// locate finds each pixel of a band in the copy.
+// rounds implements [rounder].
+func (d *convDirectWGrad) rounds() bool { return d.paired }
+
+// locate finds each pixel, or pair of pixels, of a band in the copy.
 func (d *convDirectWGrad) locate() {
+	step := 1
+	if d.paired {
+		step = 2
+	}
 	for r := range d.bandRows {
-		for w := range d.ow {
+		for w := 0; w < d.ow; w += step {
 			line := r * d.stride
 			if d.rowsMixed > 1 {
 				line = r
@@ -152,8 +163,14 @@ func (d *convDirectWGrad) Chunk(i int) {
 		for r := 0; r < d.oh; r += d.bandRows {
 			rows := min(d.bandRows, d.oh-r)
 			d.copyBand(ws, s*d.groups+group, r, rows)
+			if step := d.rowsMixed * d.cg(); d.paired {
+				pairApart(&ws.b[0], d.stride*step, d.lines(rows)*d.pitch*step)
+			}
 			for panel := range d.panels {
 				d.transposeDY(ws.b[bandInput:], s*d.groups+group, panel, r, rows)
+				if d.paired {
+					pairRows(&ws.b[bandInput], d.panelChannels, rows*d.ow/2)
+				}
 				d.multiply(ws, d.sums[(i*d.panels+panel)*d.panelSums():][:d.panelSums()], rows, add)
 			}
 			add = 1
@@ -239,11 +256,15 @@ func (d *convDirectWGrad) multiply(ws *workspace, sums []float32, rows, add int)
 	cg, channels := d.cg(), d.panelChannels
 	elems, most := d.kw*d.rowsMixed*cg, maxDirectPixels[d.on.ISA]
 	pieces, n := work.CeilDiv(elems, most), rows*d.ow
+	multiply := convVectors
+	if d.paired {
+		multiply, n = convPairs, n/2
+	}
 	for row := range d.kh / d.rowsMixed {
 		x := ws.b[row*d.pitch*cg:]
 		for i := range pieces {
 			e, end := elems*i/pieces, elems*(i+1)/pieces
-			convVectors(d.on.ISA, channels, &sums[(row*elems+e)*channels], &x[e], &d.taps[0], &ws.b[bandInput], end-e, n, add)
+			multiply(d.on.ISA, channels, &sums[(row*elems+e)*channels], &x[e], &d.taps[0], &ws.b[bandInput], end-e, n, add)
 		}
 	}
 }

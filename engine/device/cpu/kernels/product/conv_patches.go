@@ -20,7 +20,7 @@ func newConvPatches(s *convShape) *convPatches {
 	if s.pad != 0 || s.kh != s.stride || s.kw != s.stride || s.stride == 1 || s.apart > 1 || s.cg() == 0 {
 		return nil
 	}
-	d := &convPatches{convShape: s, format: formatOf(s.on, false, s.og(), s.py(), s.cg()*s.kk())}
+	d := &convPatches{convShape: s, format: formatOf(s.on, s.bf16, s.og(), s.py(), s.cg()*s.kk())}
 	d.grid = newGrid(sizesOf(s.on.ISA, d.format), s.n*s.groups, s.og(), s.py(), s.cg()*s.kk(), convRows, false)
 	return d
 }
@@ -32,6 +32,9 @@ func (d *convPatches) run(p work.Pool, x, w, y, scratch []float32, then *work.Ep
 	work.Do(p, d.n*d.groups*d.oh, (*patchCopy)(d))
 	work.Do(p, d.grid.chunks(), d)
 }
+
+// rounds implements [rounder].
+func (d *convPatches) rounds() bool { return d.bf16 }
 
 // patchCopy writes the patches, a row of windows at a time.
 type patchCopy convPatches

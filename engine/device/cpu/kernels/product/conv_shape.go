@@ -17,7 +17,8 @@ type convShape struct {
 	h, w            int // pixels of x
 	oh, ow          int // pixels of y
 	stride, pad     int
-	apart           int // pixels from an element of a window to the next
+	apart           int  // pixels from an element of a window to the next
+	bf16            bool // factors are rounded to bfloat16
 
 	// of is the whole, where it computes some of the samples or channels out; else itself.
 	// All on which a bit depends is decided by its sizes.
@@ -32,7 +33,7 @@ func convShapeOf(on work.Target, n *graph.Node, op ops.Conv2D, roles convRoles) 
 		x, w, y := roles(n)
 		s := &convShape{
 			on: on, n: x[0], c: x[1], o: y[1], groups: op.Groups, kh: w[2], kw: w[3],
-			h: x[2], w: x[3], oh: y[2], ow: y[3], stride: op.Stride, pad: op.Pad, apart: op.Apart(),
+			h: x[2], w: x[3], oh: y[2], ow: y[3], stride: op.Stride, pad: op.Pad, apart: op.Apart(), bf16: op.BF16,
 		}
 		s.of = s
 		return s
@@ -43,6 +44,9 @@ func convShapeOf(on work.Target, n *graph.Node, op ops.Conv2D, roles convRoles) 
 	}
 	return s
 }
+
+// pairs reports whether factors that are rounded are multiplied by AVX512_BF16, two in a word.
+func (s *convShape) pairs() bool { return s.bf16 && s.on.ISA == isa.AVX512 && s.on.Pairs }
 
 // isPart reports whether it computes less than the whole.
 func (s *convShape) isPart() bool { return s.of != s }
@@ -82,6 +86,7 @@ func (s *convShape) windowsOfY() im2col {
 // in are those of y.
 type planes struct {
 	isa    isa.ISA
+	pairs  bool // see [convShape]
 	im     im2col
 	count  int // products: samples times groups
 	whole  int // products of the whole, by which decisions about bits are made
@@ -93,7 +98,7 @@ type planes struct {
 // forward is y from x.
 func (s *convShape) forward() planes {
 	return planes{
-		isa: s.on.ISA, im: s.windowsOfX(), count: s.n * s.groups, whole: s.of.n * s.groups, groups: s.groups,
+		isa: s.on.ISA, pairs: s.pairs(), im: s.windowsOfX(), count: s.n * s.groups, whole: s.of.n * s.groups, groups: s.groups,
 		cg: s.cg(), og: s.og(), wc: s.kk(), wo: s.cg() * s.kk(),
 	}
 }
@@ -101,7 +106,7 @@ func (s *convShape) forward() planes {
 // backward is dx from dy, where the stride is 1.
 func (s *convShape) backward() planes {
 	return planes{
-		isa: s.on.ISA, im: s.windowsOfY(), count: s.n * s.groups, whole: s.of.n * s.groups, groups: s.groups,
+		isa: s.on.ISA, pairs: s.pairs(), im: s.windowsOfY(), count: s.n * s.groups, whole: s.of.n * s.groups, groups: s.groups,
 		cg: s.og(), og: s.cg(), wc: s.cg() * s.kk(), wo: s.kk(),
 	}
 }

@@ -21,6 +21,7 @@ import (
 // dy.
 type convolution struct {
 	n, c, o, h, w, kh, kw, stride, pad, groups int
+	bf16                                       bool
 }
 
 // convOps are a convolution and its gradients.
@@ -38,13 +39,14 @@ func (s convolution) shapes() (x, w, dy []int) {
 
 // op is an op of the convolution with its inputs.
 func (s convolution) op(which string, x, w, dy ref.Array) (graph.Op, []ref.Array) {
+	of := ops.Conv2D{Stride: s.stride, Pad: s.pad, Groups: s.groups, BF16: s.bf16}
 	switch which {
 	case "dx":
-		return ops.Conv2DGradX{Stride: s.stride, Pad: s.pad, Groups: s.groups, H: s.h, W: s.w}, []ref.Array{w, dy}
+		return ops.Conv2DGradX{Of: of, H: s.h, W: s.w}, []ref.Array{w, dy}
 	case "dw":
-		return ops.Conv2DGradW{Stride: s.stride, Pad: s.pad, Groups: s.groups, KH: s.kh, KW: s.kw}, []ref.Array{x, dy}
+		return ops.Conv2DGradW{Of: of, KH: s.kh, KW: s.kw}, []ref.Array{x, dy}
 	}
-	return ops.Conv2D{Stride: s.stride, Pad: s.pad, Groups: s.groups}, []ref.Array{x, w}
+	return of, []ref.Array{x, w}
 }
 
 // drawConvolution draws one of enough channels for tiles.
@@ -52,7 +54,7 @@ func drawConvolution(s kernelstest.Source) convolution {
 	g := s.Size("groups", 2)
 	k := convolution{
 		n: s.Size("n", 4), c: g * s.Size("c", 70), o: g * s.Size("o", 70),
-		kh: s.Size("kh", 3), kw: s.Size("kw", 3), stride: s.Size("stride", 2), pad: rapid.IntRange(0, 2).Draw(s.T, "pad"), groups: g,
+		kh: s.Size("kh", 3), kw: s.Size("kw", 3), stride: s.Size("stride", 2), pad: rapid.IntRange(0, 2).Draw(s.T, "pad"), groups: g, bf16: s.Bool("bf16"),
 	}
 	k.h = max(1, k.kh-2*k.pad) + rapid.IntRange(0, 20).Draw(s.T, "h")
 	k.w = max(1, k.kw-2*k.pad) + rapid.IntRange(0, 24).Draw(s.T, "w")
@@ -150,7 +152,7 @@ func TestConvolutionsOfNonFinite(t *testing.T) {
 // not take that memory.
 func TestProductsBesideTheirSums(t *testing.T) {
 	s := kernelstest.Source{Rng: rand.New(rand.NewPCG(1, 2))}
-	k := convolution{1, 45, 70, 21, 17, 2, 2, 2, 0, 1}
+	k := convolution{n: 1, c: 45, o: 70, h: 21, w: 17, kh: 2, kw: 2, stride: 2, groups: 1}
 	x, w, dy := k.shapes()
 	op, in := k.op("dx", s.Floats(-1, 1, x...), s.Floats(-1, 1, w...), s.Floats(-1, 1, dy...))
 	in[1].F[s.Rng.IntN(len(in[1].F))] = math.MaxFloat32
@@ -166,7 +168,7 @@ func TestProductsBesideTheirSums(t *testing.T) {
 // than a workspace's panel of A has room for.
 func TestHighKernels(t *testing.T) {
 	s := kernelstest.Source{Rng: rand.New(rand.NewPCG(1, 3))}
-	k := convolution{1, 16, 32, 64, 512, 64, 1, 1, 0, 1}
+	k := convolution{n: 1, c: 16, o: 32, h: 64, w: 512, kh: 64, kw: 1, stride: 1, groups: 1}
 	x, w, dy := k.shapes()
 	op, in := k.op("dw", s.Floats(-1, 1, x...), s.Floats(-1, 1, w...), s.Floats(-1, 1, dy...))
 	a := kernelstest.Of(op, 2e-4, in...)
@@ -200,7 +202,10 @@ func TestConvolutionsAreAsExactAsVectors(t *testing.T) {
 	}
 	rng := rand.New(rand.NewPCG(3, 4))
 	for _, k := range []convolution{
-		{4, 32, 64, 14, 14, 3, 3, 1, 1, 1}, {2, 64, 32, 20, 20, 1, 1, 1, 0, 1}, {4, 256, 32, 7, 7, 3, 3, 1, 1, 1}, {1, 32, 32, 28, 28, 3, 3, 1, 1, 1},
+		{n: 4, c: 32, o: 64, h: 14, w: 14, kh: 3, kw: 3, stride: 1, pad: 1, groups: 1},
+		{n: 2, c: 64, o: 32, h: 20, w: 20, kh: 1, kw: 1, stride: 1, groups: 1},
+		{n: 4, c: 256, o: 32, h: 7, w: 7, kh: 3, kw: 3, stride: 1, pad: 1, groups: 1},
+		{n: 1, c: 32, o: 32, h: 28, w: 28, kh: 3, kw: 3, stride: 1, pad: 1, groups: 1},
 	} {
 		xs, ws, ys := k.shapes()
 		var in, size [3]ref.Array

@@ -101,7 +101,7 @@ func TestNothingIsReadBeyondImages(t *testing.T) {
 		in := [2]*cliff{newCliff(t, most), newCliff(t, most)}
 		rng := rand.New(rand.NewPCG(7, 8))
 		for round := range 90 {
-			k := convolution{n: 2, c: 1 + rng.IntN(70), o: 1 + rng.IntN(70), h: 3 + rng.IntN(12), w: 3 + rng.IntN(20), kh: 1 + rng.IntN(3), kw: 1 + rng.IntN(3), stride: 1 + rng.IntN(2), pad: rng.IntN(2), groups: 1}
+			k := convolution{n: 2, c: 1 + rng.IntN(70), o: 1 + rng.IntN(70), h: 3 + rng.IntN(12), w: 3 + rng.IntN(20), kh: 1 + rng.IntN(3), kw: 1 + rng.IntN(3), stride: 1 + rng.IntN(2), pad: rng.IntN(2), groups: 1, bf16: rng.IntN(3) == 0}
 			switch round % 3 {
 			case 0: // each channel alone
 				k.kh, k.kw, k.o, k.groups = 3, 3, k.c, k.c

@@ -197,6 +197,16 @@ func convOneVector(set isa.ISA, y, x *float32, taps *int, w *float32, pixels, k,
 	}
 }
 
+// convTwoPairs is convPairs for channels that fill two vectors. It needs AVX512.
+func convTwoPairs(y, x *float32, taps *int, w *float32, pixels, k, add int) {
+	asm.ConvBF16(y, x, taps, w, pixels, k, add)
+}
+
+// convOnePairs is convPairs for channels that fill one vector. It needs AVX512.
+func convOnePairs(y, x *float32, taps *int, w *float32, pixels, k, add int) {
+	asm.ConvNarrowBF16(y, x, taps, w, pixels, k, add)
+}
+
 // depth adds up k taps for rows x cols pixels: y[i][j] = sum over t of
 // x[taps[t]+i*xrs+j] * w[t]. Rows of y are yrs elements apart. k is at least 1.
 func depth(set isa.ISA, y *float32, yrs int, x *float32, xrs int, taps *int, w *float32, k, rows, cols int) {
@@ -294,6 +304,12 @@ func halve(dst, src *float32, k int) {
 // needs AVX512.
 func pairRows(panel *float32, width, pairs int) {
 	asm.Pair512(panel, width, pairs)
+}
+
+// pairApart rounds numbers in place: each of the first n becomes a pair with that which
+// is apart numbers further on. It needs AVX512.
+func pairApart(data *float32, apart, n int) {
+	asm.PairApart512(data, apart, n)
 }
 
 // spreadPairs rounds k rows of cols columns to bfloat16 and copies them to panels of 32
