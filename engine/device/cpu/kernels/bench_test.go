@@ -125,19 +125,19 @@ func benchMatMul(b *testing.B, r kernelstest.Rig, transA, transB bool, s []int) 
 
 // BenchmarkConv is the second convolution of the cnn workload.
 func BenchmarkConv(b *testing.B) {
-	x, w, dy := kernelstest.Noise(64, 32, 14, 14), kernelstest.Noise(64, 32, 3, 3), kernelstest.Noise(64, 64, 14, 14)
-	b.Run("y", func(b *testing.B) { bench(b, rig, ops.Conv2D{Stride: 1, Pad: 1, Groups: 1}, x, w) })
-	b.Run("dx", func(b *testing.B) {
-		bench(b, rig, ops.Conv2DGradX{Of: ops.Conv2D{Stride: 1, Pad: 1, Groups: 1}, H: 14, W: 14}, w, dy)
-	})
-	b.Run("dw", func(b *testing.B) {
-		bench(b, rig, ops.Conv2DGradW{Of: ops.Conv2D{Stride: 1, Pad: 1, Groups: 1}, KH: 3, KW: 3}, x, dy)
-	})
-	x, w, dy = kernelstest.Noise(64, 1, 28, 28), kernelstest.Noise(32, 1, 3, 3), kernelstest.Noise(64, 32, 28, 28)
-	b.Run("first y", func(b *testing.B) { bench(b, rig, ops.Conv2D{Stride: 1, Pad: 1, Groups: 1}, x, w) })
-	b.Run("first dw", func(b *testing.B) {
-		bench(b, rig, ops.Conv2DGradW{Of: ops.Conv2D{Stride: 1, Pad: 1, Groups: 1}, KH: 3, KW: 3}, x, dy)
-	})
+	for _, of := range []ops.Conv2D{{Stride: 1, Pad: 1, Groups: 1}, {Stride: 1, Pad: 1, Groups: 1, BF16: true}} {
+		format := "float32 "
+		if of.BF16 {
+			format = "bf16 "
+		}
+		x, w, dy := kernelstest.Noise(64, 32, 14, 14), kernelstest.Noise(64, 32, 3, 3), kernelstest.Noise(64, 64, 14, 14)
+		b.Run(format+"y", func(b *testing.B) { bench(b, rig, of, x, w) })
+		b.Run(format+"dx", func(b *testing.B) { bench(b, rig, ops.Conv2DGradX{Of: of, H: 14, W: 14}, w, dy) })
+		b.Run(format+"dw", func(b *testing.B) { bench(b, rig, ops.Conv2DGradW{Of: of, KH: 3, KW: 3}, x, dy) })
+		x, w, dy = kernelstest.Noise(64, 1, 28, 28), kernelstest.Noise(32, 1, 3, 3), kernelstest.Noise(64, 32, 28, 28)
+		b.Run(format+"first y", func(b *testing.B) { bench(b, rig, of, x, w) })
+		b.Run(format+"first dw", func(b *testing.B) { bench(b, rig, ops.Conv2DGradW{Of: of, KH: 3, KW: 3}, x, dy) })
+	}
 }
 
 // BenchmarkManyChannels is convolutions of residual networks.
