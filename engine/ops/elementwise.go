@@ -113,7 +113,31 @@ func (o Unary) Grad(b *graph.Builder, n *graph.Node, dy []*graph.Value) []*graph
 	if unaries[o.Fn].output {
 		a = n.Out[0]
 	}
+	if idx, pooled, d, op := largestOf(a, dy[0]); o.Fn == "relu" && pooled != nil {
+		return []*graph.Value{b.One(op, idx, b.One(UnaryGrad(o), pooled, d))}
+	}
 	return []*graph.Value{b.One(UnaryGrad(o), a, dy[0])}
+}
+
+// largestOf is the inputs of the gradient dx, if that is one of max pooling of x alone, and what that pooled; nil otherwise.
+// The gradient reaches the largest elements only, and these are what was pooled: where a function of x has a gradient that
+// is dy or 0, it may as well be computed before dy is spread, from the fewer numbers that were pooled. x need not be kept.
+func largestOf(x, dx *graph.Value) (idx, pooled, dy *graph.Value, op MaxPool2DGrad) {
+	if dx.Node == nil {
+		return nil, nil, nil, op
+	}
+	op, ok := dx.Node.Op.(MaxPool2DGrad)
+	if !ok {
+		return nil, nil, nil, op
+	}
+	idx, dy = dx.Node.In[0], dx.Node.In[1]
+	if idx.Node == nil || idx.Node.In[0] != x {
+		return nil, nil, nil, op
+	}
+	if _, ok := idx.Node.Op.(MaxPool2D); !ok {
+		return nil, nil, nil, op
+	}
+	return idx, idx.Node.Out[0], dy, op
 }
 
 // Cost counts a transcendental function as about ten operations.

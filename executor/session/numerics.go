@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/internal/stop"
 	"github.com/berth-ml/berth/partition"
 )
@@ -49,7 +50,23 @@ func (s *Session) numerics() string {
 			all[i] = name + " for " + strings.Join(blocks[name], ", ")
 		}
 	}
-	return strings.Join(all, " and ")
+	text := strings.Join(all, " and ")
+	if kinds := s.rounded(); len(kinds) > 0 {
+		text += ", rounding in " + strings.Join(kinds, ", ")
+	}
+	return text
+}
+
+// rounded lists the kinds of ops that round to bfloat16 what they multiply, but products of matrices: `precision: bf16` has
+// always meant those, and the others only later.
+func (s *Session) rounded() (kinds []string) {
+	for _, n := range s.Plan.Graph.Nodes {
+		if op, ok := n.Op.(ops.Conv2D); ok && op.BF16 {
+			kinds = append(kinds, op.Kind())
+		}
+	}
+	slices.Sort(kinds)
+	return slices.Compact(kinds)
 }
 
 // blocksOf names the blocks of a stage's replica: "block0 to block5", "head@1".
