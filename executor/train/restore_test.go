@@ -124,6 +124,20 @@ func TestOtherKernelsAreRefused(t *testing.T) {
 	}
 }
 
+// Convolutions have rounded with bf16 only since some time: a checkpoint says whether they did, so that an older one is noticed.
+func TestCheckpointsNameWhatRounds(t *testing.T) {
+	for _, format := range []string{"float32", "bf16"} {
+		r := runtest.Open(t, "precision: "+format+"\n"+runtest.Everything)
+		prints, err := r.Fingerprints()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := strings.HasSuffix(prints["numerics"], ", rounding in conv2d"), format == "bf16"; got != want {
+			t.Errorf("%s: numerics is %q", format, prints["numerics"])
+		}
+	}
+}
+
 // After a change of batches or data, every step is logged once, in its epoch,
 // and an epoch's loss is the mean over the samples of its steps: of those since
 // the change in the epoch of it.
