@@ -76,13 +76,16 @@ func newConvDirectWGrad(s *convShape) *convDirectWGrad {
 	return d
 }
 
+// maxCellSums is the most sums of a row of the window, which a chunk keeps in its workspace: 1 MiB.
+const maxCellSums = 1 << 18
+
 // share decides what a chunk is, which reaches no bit. Cells save more the more weights there are, and they must not take
 // more scratch memory.
 func (d *convDirectWGrad) share() {
 	d.cuts = 0
 	most := work.CeilDiv(d.kw*d.cg(), maxDirectPixels[d.on.ISA])
 	cuts := work.CeilDiv(work.EnoughChunks, max(1, d.groups*d.panels*d.kh))
-	if d.rowsMixed == 1 && cuts <= most && d.groups*d.panels*d.panelSums()+d.copies() <= d.scratch() {
+	if d.rowsMixed == 1 && cuts <= most && d.rowElems()*d.panelChannels <= maxCellSums && d.groups*d.panels*d.panelSums()+d.copies() <= d.scratch() {
 		d.cuts = cuts
 	}
 }
