@@ -30,6 +30,9 @@ func newConvPoint(s *convShape, gradient bool) *convPoint {
 	return d
 }
 
+// rounds implements [rounder].
+func (d *convPoint) rounds() bool { return d.pairs() }
+
 func (d *convPoint) scratch() int { return d.thin.elems() }
 
 func (d *convPoint) run(p work.Pool, src, w, dst, scratch []float32, then *work.Epilogue) {
@@ -69,7 +72,10 @@ func (d *convPoint) Chunk(i int) {
 // product is a group's product, without its planes.
 func (d *convPoint) product(group int) gemm {
 	n := d.in * d.out
-	g := gemm{isa: d.on.ISA, ldc: d.py(), k: d.in, a: operand{data: d.w[group*n:][:n], rs: d.in, cs: 1}}
+	g := gemm{isa: d.on.ISA, format: formatFloat, ldc: d.py(), k: d.in, a: operand{data: d.w[group*n:][:n], rs: d.in, cs: 1}}
+	if d.pairs() {
+		g.format = formatPairs
+	}
 	if d.gradient {
 		g.a.rs, g.a.cs = 1, d.out
 	}

@@ -78,7 +78,7 @@ func (g *gemm) panelB(k int) int {
 		return g.format.panelWords(k)
 	}
 	s := g.sizes()
-	if g.format == formatPairs {
+	if g.format == formatPairs && g.planes == nil { // planes are paired in place
 		k = work.CeilDiv(k, 2)
 	}
 	return s.nr * work.CeilDiv(k, s.depthStep) * s.depthStep

@@ -126,11 +126,18 @@ func (g *gemm) multiply(ws *workspace, c, a *float32, ars, acs int, b panels, ro
 	switch g.format {
 	case formatTiles, formatSplit:
 		g.multiplyPanels(ws, c, a, b, rows, cols, add)
-	case formatPairs:
-		gemmPairs(c, g.ldc, a, ars, acs, &b.data[0], b.stride, b.step, rows, cols, (b.k+1)/2, add)
 	default:
-		gemmVectors(g.isa, c, g.ldc, a, ars, acs, &b.data[0], b.stride, b.step, rows, cols, b.k, add)
+		g.inner(c, g.ldc, a, ars, acs, b.data, b, rows, cols, add)
 	}
+}
+
+// inner multiplies with panels of b, from the first of panel on.
+func (g *gemm) inner(c *float32, ldc int, a *float32, ars, acs int, panel []float32, b panels, rows, cols, add int) {
+	if g.format == formatPairs {
+		gemmPairs(c, ldc, a, ars, acs, &panel[0], b.stride, b.step, rows, cols, (b.k+1)/2, add)
+		return
+	}
+	gemmVectors(g.isa, c, ldc, a, ars, acs, &panel[0], b.stride, b.step, rows, cols, b.k, add)
 }
 
 // multiplyPanels multiplies tiles with whole panels of B, and then with the columns that

@@ -52,10 +52,10 @@ func (g *gemm) packB(ws *workspace, p panels, k0, j0, j1 int) {
 	switch {
 	case g.format.inTiles():
 		g.tilesOfB(ws, p, k0, j0, j1)
-	case g.format == formatPairs:
-		g.pairB(ws, p, k0, j0, j1)
 	case g.planes != nil:
 		g.packPlanes(ws, p, k0, j0, j1)
+	case g.format == formatPairs:
+		g.pairB(ws, p, k0, j0, j1)
 	case g.im != nil && !g.im.transposed:
 		row := ws.rows[:j1-j0]
 		for k := range kn {

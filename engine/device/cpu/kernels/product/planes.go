@@ -25,6 +25,15 @@ func (m *planesOfB) each(j0, j1 int, do func(sample, p, j, end int)) {
 
 // packPlanes is packB.
 func (g *gemm) packPlanes(ws *workspace, b panels, k0, j0, j1 int) {
+	g.spreadPlanes(ws, b, k0, j0, j1)
+	nr := g.sizes().nr
+	for j := j0; g.format == formatPairs && j < j1; j += nr {
+		g.roundPanel(b.data[(j-j0)/nr*b.step:], nr, b.k)
+	}
+}
+
+// spreadPlanes is packPlanes without rounding.
+func (g *gemm) spreadPlanes(ws *workspace, b panels, k0, j0, j1 int) {
 	m, nr := g.planes, g.sizes().nr
 	if m.plane%nr == 0 { // as is j0, in a sample
 		m.each(j0, j1, func(sample, p, j, end int) {
@@ -63,14 +72,14 @@ func (g *gemm) multiplyPlanes(ws *workspace, a *float32, ars, acs int, b panels,
 		if n > 0 {
 			c := g.c[sample*m.apartC+i*g.ldc+p:]
 			_ = c[(end-i-1)*g.ldc+n-1]
-			gemmVectors(g.isa, &c[0], g.ldc, a, ars, acs, &panel[0], b.stride, b.step, end-i, n, b.k, add)
+			g.inner(&c[0], g.ldc, a, ars, acs, panel, b, end-i, n, add)
 			j += n
 			continue
 		}
 		n = min(nr, j1-j)
 		sums := shared[(i-i0)*nr:][:(end-i)*nr]
 		shared = shared[(i1-i0)*nr:]
-		gemmVectors(g.isa, &sums[0], nr, a, ars, acs, &panel[0], b.stride, b.step, end-i, n, b.k, add)
+		g.inner(&sums[0], nr, a, ars, acs, panel, b, end-i, n, add)
 		if final {
 			m.each(j, j+n, func(sample, p, from, to int) {
 				for r := range end - i {
