@@ -52,21 +52,22 @@ func benchMatMuls(b *testing.B, r kernelstest.Rig) {
 	}
 }
 
-// BenchmarkBF16 is products of the gpt-small and gpt2 workloads.
-func BenchmarkBF16(b *testing.B) {
-	for _, s := range [][]int{{2048, 1536, 384}, {256, 3072, 768}, {1024, 1024, 1024}} {
-		for i, trans := range [][2]bool{{}, {false, true}, {true, false}} {
-			b.Run(fmt.Sprint(s, []string{"", "transB", "transA"}[i]), func(b *testing.B) {
-				op := ops.MatMul{TransA: trans[0], TransB: trans[1], BF16: true}
-				x, y := []int{s[0], s[2]}, []int{s[2], s[1]}
-				if op.TransA {
-					slices.Reverse(x)
-				}
-				if op.TransB {
-					slices.Reverse(y)
-				}
-				bench(b, rig, op, kernelstest.Noise(x...), kernelstest.Noise(y...))
-			})
+// BenchmarkLayers is the products of layers of the gpt-small, gpt2, gpt-nano and mlp workloads, with rows, inputs and
+// outputs, by bfloat16 and float32: y, dx and dw.
+func BenchmarkLayers(b *testing.B) {
+	for _, s := range [][3]int{
+		{2048, 384, 1152}, {2048, 384, 384}, {2048, 384, 1536}, {2048, 1536, 384},
+		{256, 768, 2304}, {256, 768, 768}, {256, 768, 3072}, {256, 3072, 768},
+		{768, 128, 384}, {768, 128, 128}, {768, 128, 512}, {768, 512, 128}, {128, 784, 512}, {128, 512, 256},
+	} {
+		for _, bf16 := range []bool{true, false} {
+			x, w, dy := kernelstest.Noise(s[0], s[1]), kernelstest.Noise(s[1], s[2]), kernelstest.Noise(s[0], s[2])
+			run := func(product string, op graph.Op, a, c ref.Array) {
+				b.Run(fmt.Sprintf("%d %d %d/bf16=%v/%s", s[0], s[1], s[2], bf16, product), func(b *testing.B) { bench(b, rig, op, a, c) })
+			}
+			run("y", ops.MatMul{BF16: bf16}, x, w)
+			run("dx", ops.MatMul{TransB: true, BF16: bf16}, dy, w)
+			run("dw", ops.MatMul{TransA: true, BF16: bf16}, x, dy)
 		}
 	}
 }

@@ -24,32 +24,34 @@ func ConvBF16(y *float32, x *float32, taps *int, w *float32, pixels int, k int, 
 //go:noescape
 func ConvNarrowBF16(y *float32, x *float32, taps *int, w *float32, pixels int, k int, add int)
 
-// Halve512 rounds n numbers to bfloat16 with AVX-512 and writes two to a word. Behind
-// them, dst is filled up with zeros to a whole number of 8 words.
-//
-//go:noescape
-func Halve512(dst *float32, src *float32, n int)
-
 // Round512 rounds n numbers to bfloat16 with AVX-512 and writes them as float32. dst may be src.
 //
 //go:noescape
 func Round512(dst *float32, src *float32, n int)
 
-// Pair512 rounds a panel of so many pairs of rows to bfloat16 with AVX-512, in place: rows 2i and 2i+1
-// become row i, each word of which holds one number of either. Rows have 8 or a multiple of 16 columns.
+// HalveBF16 rounds k numbers of each row to bfloat16 with AVX512_BF16 and writes two to a word. Behind
+// them, a row of dst is filled up with zeros to a whole number of 16 words. drs and srs are the words from
+// row to row. Subnormal numbers may become zeros.
 //
 //go:noescape
-func Pair512(panel *float32, width int, pairs int)
+func HalveBF16(dst *float32, drs int, src *float32, srs int, rows int, k int)
 
-// PairApart512 rounds numbers to bfloat16 with AVX-512, in place: the first n numbers become words that hold
-// the number and that which is apart numbers, at least one, further on.
+// GatherPairsBF16 rounds k columns of 1 to 8 rows, which lie in order, to bfloat16 with AVX512_BF16: row i of columns
+// 2j and 2j+1, of which the first is src[2j*cs+i], becomes dst[j*8+i]. Rows up to 8 that are missing become zeros, and
+// dst is filled up with zeros to a whole number of 16 words. Subnormal numbers may become zeros.
 //
 //go:noescape
-func PairApart512(data *float32, apart int, n int)
+func GatherPairsBF16(dst *float32, src *float32, cs int, rows int, k int)
 
-// SpreadPairs512 rounds k rows of cols columns to bfloat16 with AVX-512 and copies them to panels of 32 columns,
+// PairApartBF16 rounds numbers to bfloat16 with AVX512_BF16, in place: the first n numbers become words that hold
+// the number and that which is apart numbers, at least one, further on. Subnormal numbers may become zeros.
+//
+//go:noescape
+func PairApartBF16(data *float32, apart int, n int)
+
+// SpreadPairsBF16 rounds k rows of cols columns to bfloat16 with AVX512_BF16 and copies them to panels of 32 columns,
 // step words apart. Rows 2i and 2i+1 become row i of pairs; what is missing of either is zero. srs is
-// the elements from row to row.
+// the elements from row to row. Subnormal numbers may become zeros.
 //
 //go:noescape
-func SpreadPairs512(dst *float32, step int, src *float32, srs int, cols int, k int)
+func SpreadPairsBF16(dst *float32, step int, src *float32, srs int, cols int, k int)

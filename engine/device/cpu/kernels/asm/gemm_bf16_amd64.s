@@ -5957,48 +5957,6 @@ pixels1write:
 	VZEROUPPER
 	RET
 
-// func Halve512(dst *float32, src *float32, n int)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·Halve512(SB), NOSPLIT, $0-24
-	MOVQ         dst+0(FP), AX
-	MOVQ         src+8(FP), CX
-	MOVQ         n+16(FP), DX
-	MOVL         $0x00000001, BX
-	VPBROADCASTD BX, Z0
-	MOVL         $0x00007fff, BX
-	VPBROADCASTD BX, Z1
-	MOVL         $0x00400000, BX
-	VPBROADCASTD BX, Z2
-	MOVL         $0x0000ffff, BX
-	KMOVW        BX, K2
-	MOVL         $0xffff0000, BX
-	VPBROADCASTD BX, Z3
-
-block:
-	CMPQ  DX, $0x10
-	JGE   whole
-	MOVL  $0x0000ffff, BX
-	BZHIL DX, BX, BX
-	KMOVW BX, K2
-
-whole:
-	VMOVUPS.Z (CX), K2, Z3
-	VPSRLD    $0x10, Z3, Z4
-	VPANDD    Z0, Z4, Z4
-	VPADDD    Z1, Z4, Z4
-	VPADDD    Z3, Z4, Z4
-	VCMPPS    $0x03, Z3, Z3, K1
-	VPORD     Z2, Z3, Z3
-	VMOVDQA32 Z3, K1, Z4
-	VPSRLD    $0x10, Z4, Z4
-	VPMOVDW   Z4, (AX)
-	ADDQ      $0x40, CX
-	ADDQ      $0x20, AX
-	SUBQ      $0x10, DX
-	JGT       block
-	VZEROUPPER
-	RET
-
 // func Round512(dst *float32, src *float32, n int)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·Round512(SB), NOSPLIT, $0-24
@@ -6041,82 +5999,192 @@ whole:
 	VZEROUPPER
 	RET
 
-// func Pair512(panel *float32, width int, pairs int)
-// Requires: AVX, AVX512F
-TEXT ·Pair512(SB), NOSPLIT, $0-24
-	MOVQ         panel+0(FP), AX
-	MOVQ         width+8(FP), DX
-	MOVQ         pairs+16(FP), BX
-	MOVQ         AX, CX
-	MOVL         $0x00000001, SI
-	VPBROADCASTD SI, Z0
-	MOVL         $0x00007fff, SI
-	VPBROADCASTD SI, Z1
-	MOVL         $0x00400000, SI
-	VPBROADCASTD SI, Z2
-	MOVL         $0x0000ffff, SI
-	KMOVW        SI, K2
-	MOVL         $0xffff0000, SI
-	VPBROADCASTD SI, Z3
-	MOVQ         $+64, SI
-	MOVQ         DX, DI
-	SHLQ         $0x02, DI
-	CMPQ         DX, $0x08
-	JNE          pair
-	MOVL         $0x000000ff, SI
-	KMOVW        SI, K2
-	MOVQ         $+32, SI
+DATA turns<>+0(SB)/4, $0x00100000
+DATA turns<>+4(SB)/4, $0x00110001
+DATA turns<>+8(SB)/4, $0x00120002
+DATA turns<>+12(SB)/4, $0x00130003
+DATA turns<>+16(SB)/4, $0x00140004
+DATA turns<>+20(SB)/4, $0x00150005
+DATA turns<>+24(SB)/4, $0x00160006
+DATA turns<>+28(SB)/4, $0x00170007
+DATA turns<>+32(SB)/4, $0x00180008
+DATA turns<>+36(SB)/4, $0x00190009
+DATA turns<>+40(SB)/4, $0x001a000a
+DATA turns<>+44(SB)/4, $0x001b000b
+DATA turns<>+48(SB)/4, $0x001c000c
+DATA turns<>+52(SB)/4, $0x001d000d
+DATA turns<>+56(SB)/4, $0x001e000e
+DATA turns<>+60(SB)/4, $0x001f000f
+GLOBL turns<>(SB), RODATA|NOPTR, $64
 
-pair:
-	MOVQ DI, DX
+// func HalveBF16(dst *float32, drs int, src *float32, srs int, rows int, k int)
+// Requires: AVX, AVX512F, AVX512_BF16, BMI2
+TEXT ·HalveBF16(SB), NOSPLIT, $0-48
+	MOVL         $0x7f800000, AX
+	VPBROADCASTD AX, Z0
+	MOVL         $0x00008000, AX
+	VPBROADCASTD AX, Z1
+	MOVQ         dst+0(FP), AX
+	MOVQ         drs+8(FP), CX
+	MOVQ         src+16(FP), DX
+	MOVQ         srs+24(FP), BX
+	MOVQ         rows+32(FP), SI
+	SHLQ         $0x02, CX
+	SHLQ         $0x02, BX
+	MOVQ         k+40(FP), DI
+	MOVQ         DI, R8
+	ANDQ         $0x1f, R8
+	SHRQ         $0x05, DI
+	MOVL         $0xffffffff, R9
+	BZHIL        R8, R9, R9
+	KMOVW        R9, K2
+	SHRL         $0x10, R9
+	KMOVW        R9, K3
 
-columns:
-	VMOVUPS.Z (CX), K2, Z4
-	VMOVUPS.Z (CX)(DI*1), K2, Z5
-	VPSRLD    $0x10, Z4, Z6
-	VPANDD    Z0, Z6, Z6
-	VPADDD    Z1, Z6, Z6
-	VPADDD    Z4, Z6, Z6
-	VCMPPS    $0x03, Z4, Z4, K1
-	VPORD     Z2, Z4, Z4
-	VMOVDQA32 Z4, K1, Z6
-	VPSRLD    $0x10, Z5, Z4
-	VPANDD    Z0, Z4, Z4
-	VPADDD    Z1, Z4, Z4
-	VPADDD    Z5, Z4, Z4
-	VCMPPS    $0x03, Z5, Z5, K1
-	VPORD     Z2, Z5, Z5
-	VMOVDQA32 Z5, K1, Z4
-	VPSRLD    $0x10, Z6, Z6
-	VPANDD    Z3, Z4, Z4
-	VPORD     Z6, Z4, Z4
-	VMOVDQU32 Z4, K2, (AX)
-	ADDQ      SI, CX
-	ADDQ      SI, AX
-	SUBQ      SI, DX
-	JGT       columns
-	ADDQ      DI, CX
-	DECQ      BX
-	JNE       pair
+row:
+	MOVQ  DX, R9
+	MOVQ  AX, R10
+	MOVQ  DI, R11
+	TESTQ R11, R11
+	JEQ   rest
+
+block:
+	VMOVUPS        (R9), Z2
+	VMOVUPS        64(R9), Z3
+	VPTESTNMD      Z0, Z2, K1
+	VPADDD         Z1, Z2, K1, Z2
+	VPTESTNMD      Z0, Z3, K1
+	VPADDD         Z1, Z3, K1, Z3
+	BYTE $0x62; BYTE $0xf2; BYTE $0x67; BYTE $0x48; BYTE $0x72; BYTE $0xd2 // VCVTNE2PS2BF16 Z2, Z3, Z2
+	VMOVDQU32      Z2, (R10)
+	SUBQ           $-128, R9
+	ADDQ           $0x40, R10
+	DECQ           R11
+	JNE            block
+
+rest:
+	TESTQ          R8, R8
+	JEQ            next
+	VMOVUPS.Z      (R9), K2, Z2
+	VMOVUPS.Z      64(R9), K3, Z3
+	VPTESTNMD      Z0, Z2, K1
+	VPADDD         Z1, Z2, K1, Z2
+	VPTESTNMD      Z0, Z3, K1
+	VPADDD         Z1, Z3, K1, Z3
+	BYTE $0x62; BYTE $0xf2; BYTE $0x67; BYTE $0x48; BYTE $0x72; BYTE $0xd2 // VCVTNE2PS2BF16 Z2, Z3, Z2
+	VMOVDQU32      Z2, (R10)
+
+next:
+	ADDQ BX, DX
+	ADDQ CX, AX
+	DECQ SI
+	JNE  row
 	VZEROUPPER
 	RET
 
-// func PairApart512(data *float32, apart int, n int)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·PairApart512(SB), NOSPLIT, $0-24
+// func GatherPairsBF16(dst *float32, src *float32, cs int, rows int, k int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512_BF16, BMI2
+TEXT ·GatherPairsBF16(SB), NOSPLIT, $0-40
+	MOVL         $0x7f800000, AX
+	VPBROADCASTD AX, Z0
+	MOVL         $0x00008000, AX
+	VPBROADCASTD AX, Z1
+	VMOVDQU32    turns<>+0(SB), Z2
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         cs+16(FP), DX
+	MOVQ         rows+24(FP), BX
+	MOVQ         k+32(FP), SI
+	SHLQ         $0x02, DX
+	LEAQ         (DX)(DX*2), DI
+	MOVL         $0x000000ff, R8
+	BZHIL        BX, R8, R8
+	KMOVW        R8, K2
+	SHLL         $0x08, R8
+	KMOVW        R8, K3
+	SUBQ         $0x04, SI
+	JLT          rest
+
+four:
+	VMOVUPS.Z      (CX), K2, Z3
+	VMOVUPS        -32(CX)(DX*2), K3, Z3
+	VMOVUPS.Z      (CX)(DX*1), K2, Z4
+	VMOVUPS        -32(CX)(DI*1), K3, Z4
+	VPTESTNMD      Z0, Z3, K1
+	VPADDD         Z1, Z3, K1, Z3
+	VPTESTNMD      Z0, Z4, K1
+	VPADDD         Z1, Z4, K1, Z4
+	BYTE $0x62; BYTE $0xf2; BYTE $0x5f; BYTE $0x48; BYTE $0x72; BYTE $0xdb // VCVTNE2PS2BF16 Z3, Z4, Z3
+	VPERMW         Z3, Z2, Z3
+	VMOVDQU32      Z3, (AX)
+	LEAQ           (CX)(DX*4), CX
+	ADDQ           $0x40, AX
+	SUBQ           $0x04, SI
+	JGE            four
+
+rest:
+	CMPQ SI, $-1
+	JEQ  rest3
+	CMPQ SI, $-2
+	JEQ  rest2
+	CMPQ SI, $-3
+	JEQ  rest1
+	VZEROUPPER
+	RET
+
+rest3:
+	VMOVUPS.Z      (CX), K2, Z3
+	VMOVUPS        -32(CX)(DX*2), K3, Z3
+	VMOVUPS.Z      (CX)(DX*1), K2, Z4
+	VPTESTNMD      Z0, Z3, K1
+	VPADDD         Z1, Z3, K1, Z3
+	VPTESTNMD      Z0, Z4, K1
+	VPADDD         Z1, Z4, K1, Z4
+	BYTE $0x62; BYTE $0xf2; BYTE $0x5f; BYTE $0x48; BYTE $0x72; BYTE $0xc3 // VCVTNE2PS2BF16 Z3, Z4, Z0
+	VPERMW         Z0, Z2, Z0
+	VMOVDQU32      Z0, (AX)
+	VZEROUPPER
+	RET
+
+rest2:
+	VMOVUPS.Z      (CX), K2, Z3
+	VMOVUPS.Z      (CX)(DX*1), K2, Z4
+	VPTESTNMD      Z0, Z3, K1
+	VPADDD         Z1, Z3, K1, Z3
+	VPTESTNMD      Z0, Z4, K1
+	VPADDD         Z1, Z4, K1, Z4
+	BYTE $0x62; BYTE $0xf2; BYTE $0x5f; BYTE $0x48; BYTE $0x72; BYTE $0xc3 // VCVTNE2PS2BF16 Z3, Z4, Z0
+	VPERMW         Z0, Z2, Z0
+	VMOVDQU32      Z0, (AX)
+	VZEROUPPER
+	RET
+
+rest1:
+	VMOVUPS.Z      (CX), K2, Z3
+	VXORPS         Z4, Z4, Z4
+	VPTESTNMD      Z0, Z3, K1
+	VPADDD         Z1, Z3, K1, Z3
+	VPTESTNMD      Z0, Z4, K1
+	VPADDD         Z1, Z4, K1, Z4
+	BYTE $0x62; BYTE $0xf2; BYTE $0x5f; BYTE $0x48; BYTE $0x72; BYTE $0xc3 // VCVTNE2PS2BF16 Z3, Z4, Z0
+	VPERMW         Z0, Z2, Z0
+	VMOVDQU32      Z0, (AX)
+	VZEROUPPER
+	RET
+
+// func PairApartBF16(data *float32, apart int, n int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512_BF16, BMI2
+TEXT ·PairApartBF16(SB), NOSPLIT, $0-24
+	MOVL         $0x7f800000, AX
+	VPBROADCASTD AX, Z0
+	MOVL         $0x00008000, AX
+	VPBROADCASTD AX, Z1
+	VMOVDQU32    turns<>+0(SB), Z2
 	MOVQ         data+0(FP), AX
 	MOVQ         apart+8(FP), CX
 	MOVQ         n+16(FP), DX
-	MOVL         $0x00000001, BX
-	VPBROADCASTD BX, Z0
-	MOVL         $0x00007fff, BX
-	VPBROADCASTD BX, Z1
-	MOVL         $0x00400000, BX
-	VPBROADCASTD BX, Z2
 	MOVL         $0x0000ffff, BX
 	KMOVW        BX, K2
-	MOVL         $0xffff0000, BX
-	VPBROADCASTD BX, Z3
 
 block:
 	CMPQ  DX, $0x10
@@ -6126,130 +6194,120 @@ block:
 	KMOVW BX, K2
 
 whole:
-	VMOVUPS.Z (AX), K2, Z4
-	VMOVUPS.Z (AX)(CX*4), K2, Z5
-	VPSRLD    $0x10, Z4, Z6
-	VPANDD    Z0, Z6, Z6
-	VPADDD    Z1, Z6, Z6
-	VPADDD    Z4, Z6, Z6
-	VCMPPS    $0x03, Z4, Z4, K1
-	VPORD     Z2, Z4, Z4
-	VMOVDQA32 Z4, K1, Z6
-	VPSRLD    $0x10, Z5, Z4
-	VPANDD    Z0, Z4, Z4
-	VPADDD    Z1, Z4, Z4
-	VPADDD    Z5, Z4, Z4
-	VCMPPS    $0x03, Z5, Z5, K1
-	VPORD     Z2, Z5, Z5
-	VMOVDQA32 Z5, K1, Z4
-	VPSRLD    $0x10, Z6, Z6
-	VPANDD    Z3, Z4, Z4
-	VPORD     Z6, Z4, Z4
-	VMOVDQU32 Z4, K2, (AX)
-	ADDQ      $0x40, AX
-	SUBQ      $0x10, DX
-	JGT       block
+	VMOVUPS.Z      (AX), K2, Z3
+	VMOVUPS.Z      (AX)(CX*4), K2, Z4
+	VPTESTNMD      Z0, Z3, K1
+	VPADDD         Z1, Z3, K1, Z3
+	VPTESTNMD      Z0, Z4, K1
+	VPADDD         Z1, Z4, K1, Z4
+	BYTE $0x62; BYTE $0xf2; BYTE $0x5f; BYTE $0x48; BYTE $0x72; BYTE $0xdb // VCVTNE2PS2BF16 Z3, Z4, Z3
+	VPERMW         Z3, Z2, Z3
+	VMOVDQU32      Z3, K2, (AX)
+	ADDQ           $0x40, AX
+	SUBQ           $0x10, DX
+	JGT            block
 	VZEROUPPER
 	RET
 
-// func SpreadPairs512(dst *float32, step int, src *float32, srs int, cols int, k int)
-// Requires: AVX, AVX512F, BMI2, CMOV
-TEXT ·SpreadPairs512(SB), NOSPLIT, $0-48
+// func SpreadPairsBF16(dst *float32, step int, src *float32, srs int, cols int, k int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512_BF16, BMI2, MMX+
+TEXT ·SpreadPairsBF16(SB), NOSPLIT, $0-48
+	MOVL         $0x7f800000, AX
+	VPBROADCASTD AX, Z0
+	MOVL         $0x00008000, AX
+	VPBROADCASTD AX, Z1
+	VMOVDQU32    turns<>+0(SB), Z2
 	MOVQ         dst+0(FP), AX
 	MOVQ         step+8(FP), CX
 	MOVQ         src+16(FP), DX
 	MOVQ         srs+24(FP), BX
 	MOVQ         k+40(FP), SI
-	MOVL         $0x00000001, DI
-	VPBROADCASTD DI, Z0
-	MOVL         $0x00007fff, DI
-	VPBROADCASTD DI, Z1
-	MOVL         $0x00400000, DI
-	VPBROADCASTD DI, Z2
-	MOVL         $0xffff0000, DI
-	VPBROADCASTD DI, Z3
-	MOVL         $0x0000ffff, R8
 	SHLQ         $0x02, CX
 	SHLQ         $0x02, BX
+	MOVQ         cols+32(FP), DI
+	MOVQ         DI, R8
+	ANDQ         $0x1f, R8
+	SHRQ         $0x05, DI
+	MOVL         $0xffffffff, R9
+	BZHIL        R8, R9, R9
+	KMOVW        R9, K2
+	SHRL         $0x10, R9
+	KMOVW        R9, K3
+	MOVL         $0x0000ffff, R9
+	KMOVW        R9, K4
+	KMOVW        K2, K5
+	KMOVW        K3, K6
 
 rows:
-	MOVQ cols+32(FP), R9
-	MOVQ DX, R10
-	MOVQ AX, R11
+	CMPQ  SI, $0x02
+	JGE   both
+	KXORW K4, K4, K4
+	KXORW K5, K5, K5
+	KXORW K6, K6, K6
+
+both:
+	MOVQ  DX, R9
+	LEAQ  (DX)(BX*8), R10
+	MOVQ  AX, R11
+	MOVQ  DI, R12
+	TESTQ R12, R12
+	JEQ   tail
 
 panel:
-	MOVQ      R9, DI
-	XORQ      R12, R12
-	TESTQ     DI, DI
-	CMOVQLT   R12, DI
-	CMPQ      DI, $0x10
-	MOVQ      $+16, R13
-	CMOVQGT   R13, DI
-	BZHIL     DI, R8, DI
-	KMOVW     DI, K1
-	CMPQ      SI, $0x02
-	CMOVLLT   R12, DI
-	KMOVW     DI, K2
-	VMOVUPS.Z (R10), K1, Z4
-	VMOVUPS.Z (R10)(BX*1), K2, Z5
-	VPSRLD    $0x10, Z4, Z6
-	VPANDD    Z0, Z6, Z6
-	VPADDD    Z1, Z6, Z6
-	VPADDD    Z4, Z6, Z6
-	VCMPPS    $0x03, Z4, Z4, K1
-	VPORD     Z2, Z4, Z4
-	VMOVDQA32 Z4, K1, Z6
-	VPSRLD    $0x10, Z5, Z4
-	VPANDD    Z0, Z4, Z4
-	VPADDD    Z1, Z4, Z4
-	VPADDD    Z5, Z4, Z4
-	VCMPPS    $0x03, Z5, Z5, K1
-	VPORD     Z2, Z5, Z5
-	VMOVDQA32 Z5, K1, Z4
-	VPSRLD    $0x10, Z6, Z6
-	VPANDD    Z3, Z4, Z4
-	VPORD     Z6, Z4, Z4
-	VMOVDQU32 Z4, (R11)
-	MOVQ      R9, DI
-	SUBQ      $0x10, DI
-	XORQ      R12, R12
-	TESTQ     DI, DI
-	CMOVQLT   R12, DI
-	CMPQ      DI, $0x10
-	MOVQ      $+16, R13
-	CMOVQGT   R13, DI
-	BZHIL     DI, R8, DI
-	KMOVW     DI, K1
-	CMPQ      SI, $0x02
-	CMOVLLT   R12, DI
-	KMOVW     DI, K2
-	VMOVUPS.Z 64(R10), K1, Z4
-	VMOVUPS.Z 64(R10)(BX*1), K2, Z5
-	VPSRLD    $0x10, Z4, Z6
-	VPANDD    Z0, Z6, Z6
-	VPADDD    Z1, Z6, Z6
-	VPADDD    Z4, Z6, Z6
-	VCMPPS    $0x03, Z4, Z4, K1
-	VPORD     Z2, Z4, Z4
-	VMOVDQA32 Z4, K1, Z6
-	VPSRLD    $0x10, Z5, Z4
-	VPANDD    Z0, Z4, Z4
-	VPADDD    Z1, Z4, Z4
-	VPADDD    Z5, Z4, Z4
-	VCMPPS    $0x03, Z5, Z5, K1
-	VPORD     Z2, Z5, Z5
-	VMOVDQA32 Z5, K1, Z4
-	VPSRLD    $0x10, Z6, Z6
-	VPANDD    Z3, Z4, Z4
-	VPORD     Z6, Z4, Z4
-	VMOVDQU32 Z4, 64(R11)
-	ADDQ      $0x80, R10
-	ADDQ      CX, R11
-	SUBQ      $0x20, R9
-	JGT       panel
-	ADDQ      $0x80, AX
-	LEAQ      (DX)(BX*2), DX
-	SUBQ      $0x02, SI
-	JGT       rows
+	PREFETCHT0     (R10)
+	PREFETCHT0     (R10)(BX*1)
+	VMOVUPS        (R9), Z3
+	VMOVUPS.Z      (R9)(BX*1), K4, Z4
+	VPTESTNMD      Z0, Z3, K1
+	VPADDD         Z1, Z3, K1, Z3
+	VPTESTNMD      Z0, Z4, K1
+	VPADDD         Z1, Z4, K1, Z4
+	BYTE $0x62; BYTE $0xf2; BYTE $0x5f; BYTE $0x48; BYTE $0x72; BYTE $0xdb // VCVTNE2PS2BF16 Z3, Z4, Z3
+	VPERMW         Z3, Z2, Z3
+	VMOVDQU32      Z3, (R11)
+	PREFETCHT0     64(R10)
+	PREFETCHT0     64(R10)(BX*1)
+	VMOVUPS        64(R9), Z3
+	VMOVUPS.Z      64(R9)(BX*1), K4, Z4
+	VPTESTNMD      Z0, Z3, K1
+	VPADDD         Z1, Z3, K1, Z3
+	VPTESTNMD      Z0, Z4, K1
+	VPADDD         Z1, Z4, K1, Z4
+	BYTE $0x62; BYTE $0xf2; BYTE $0x5f; BYTE $0x48; BYTE $0x72; BYTE $0xdb // VCVTNE2PS2BF16 Z3, Z4, Z3
+	VPERMW         Z3, Z2, Z3
+	VMOVDQU32      Z3, 64(R11)
+	SUBQ           $-128, R9
+	SUBQ           $-128, R10
+	ADDQ           CX, R11
+	DECQ           R12
+	JNE            panel
+
+tail:
+	TESTQ          R8, R8
+	JEQ            done
+	VMOVUPS.Z      (R9), K2, Z3
+	VMOVUPS.Z      (R9)(BX*1), K5, Z4
+	VPTESTNMD      Z0, Z3, K1
+	VPADDD         Z1, Z3, K1, Z3
+	VPTESTNMD      Z0, Z4, K1
+	VPADDD         Z1, Z4, K1, Z4
+	BYTE $0x62; BYTE $0xf2; BYTE $0x5f; BYTE $0x48; BYTE $0x72; BYTE $0xdb // VCVTNE2PS2BF16 Z3, Z4, Z3
+	VPERMW         Z3, Z2, Z3
+	VMOVDQU32      Z3, (R11)
+	VMOVUPS.Z      64(R9), K3, Z3
+	VMOVUPS.Z      64(R9)(BX*1), K6, Z4
+	VPTESTNMD      Z0, Z3, K1
+	VPADDD         Z1, Z3, K1, Z3
+	VPTESTNMD      Z0, Z4, K1
+	VPADDD         Z1, Z4, K1, Z4
+	BYTE $0x62; BYTE $0xf2; BYTE $0x5f; BYTE $0x48; BYTE $0x72; BYTE $0xdb // VCVTNE2PS2BF16 Z3, Z4, Z3
+	VPERMW         Z3, Z2, Z3
+	VMOVDQU32      Z3, 64(R11)
+
+done:
+	SUBQ $-128, AX
+	LEAQ (DX)(BX*2), DX
+	SUBQ $0x02, SI
+	JGT  rows
 	VZEROUPPER
 	RET

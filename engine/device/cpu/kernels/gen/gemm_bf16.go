@@ -21,9 +21,10 @@ func emitBF16(c *build.Context) {
 	s.suffix, s.about, s.madd, s.pairs = "BF16", "AVX512_BF16 on pairs of bfloat16", dot, true
 	emitGemm(c, s)
 	emitConv(c, s)
-	emitRow(c, true)
-	emitRow(c, false)
-	emitPair(c)
+	emitRound(c)
+	turns(c)
+	emitHalve(c)
+	emitGatherPairs(c)
 	emitPairApart(c)
 	emitSpreadPairs(c)
 }
@@ -36,25 +37,38 @@ func dot(c *build.Context, b, x, sum reg.VecVirtual) {
 	})
 }
 
-var dots = regexp.MustCompile(`VDPBF16PS\s+Z(\d+), Z(\d+), Z(\d+)`)
+// narrow leaves in y the numbers of low and then those of high as bfloat16. encode
+// writes this instruction, too.
+func narrow(c *build.Context, high, low, y reg.VecVirtual) {
+	c.Instruction(&ir.Instruction{
+		Opcode: "VCVTNE2PS2BF16", Operands: []Op{low, high, y}, Inputs: []Op{low, high}, Outputs: []Op{y}, ISA: []string{"AVX512_BF16"},
+	})
+}
 
-// encode replaces VDPBF16PS by its bytes: EVEX.512.F3.0F38.W0 52 /r, where the
-// bits that extend register numbers are inverted.
+var bf16Instruction = regexp.MustCompile(`(VDPBF16PS|VCVTNE2PS2BF16)\s+Z(\d+), Z(\d+), Z(\d+)`)
+
+// encode replaces instructions on bfloat16 by their bytes: EVEX.512.F3.0F38.W0 52 /r and
+// EVEX.512.F2.0F38.W0 72 /r, where the bits that extend register numbers are inverted.
 func encode(text []byte) []byte {
-	return dots.ReplaceAllFunc(text, func(line []byte) []byte {
+	return bf16Instruction.ReplaceAllFunc(text, func(line []byte) []byte {
+		match := bf16Instruction.FindSubmatch(line)
 		var n [3]int
-		for i, m := range dots.FindSubmatch(line)[1:] {
+		for i, m := range match[2:] {
 			n[i], _ = strconv.Atoi(string(m))
 		}
-		b, x, sum := n[0], n[1], n[2]
+		prefix, opcode := 2, 0x52
+		if string(match[1]) != "VDPBF16PS" {
+			prefix, opcode = 3, 0x72
+		}
+		b, x, y := n[0], n[1], n[2]
 		not := func(v, bit, to int) int { return (^v >> bit & 1) << to }
 		code := []int{
 			0x62,
-			not(sum, 3, 7) | not(b, 4, 6) | not(b, 3, 5) | not(sum, 4, 4) | 2,
-			(^x&15)<<3 | 1<<2 | 2,
+			not(y, 3, 7) | not(b, 4, 6) | not(b, 3, 5) | not(y, 4, 4) | 2,
+			(^x&15)<<3 | 1<<2 | prefix,
 			2<<5 | not(x, 4, 3),
-			0x52,
-			3<<6 | sum&7<<3 | b&7,
+			opcode,
+			3<<6 | y&7<<3 | b&7,
 		}
 		var out []string
 		for _, v := range code {
@@ -98,20 +112,13 @@ func (r rounder) round(x reg.VecVirtual) reg.VecVirtual {
 	return y
 }
 
-// emitRow writes the copy of a row, one number to a word or two.
-func emitRow(c *build.Context, halve bool) {
-	name, step := "Round512", uint64(64)
-	doc := []string{"Round512 rounds n numbers to bfloat16 with AVX-512 and writes them as float32. dst may be src."}
-	if halve {
-		name, step = "Halve512", 32
-		doc = []string{"Halve512 rounds n numbers to bfloat16 with AVX-512 and writes two to a word. Behind",
-			"them, dst is filled up with zeros to a whole number of 8 words."}
-	}
-	c.Function(name)
+// emitRound writes the copy of a row, one number to a word.
+func emitRound(c *build.Context) {
+	c.Function("Round512")
 	c.Attributes(attr.NOSPLIT)
 	c.SignatureExpr("func(dst *float32, src *float32, n int)")
 	c.Pragma("noescape")
-	c.Doc(doc...)
+	c.Doc("Round512 rounds n numbers to bfloat16 with AVX-512 and writes them as float32. dst may be src.")
 	dst, src, n := c.GP64(), c.GP64(), c.GP64()
 	c.Load(c.Param("dst"), dst)
 	c.Load(c.Param("src"), src)
@@ -129,15 +136,10 @@ func emitRow(c *build.Context, halve bool) {
 	x := c.ZMM()
 	c.VMOVUPS_Z(Mem{Base: src}, mask, x)
 	y := r.round(x)
-	if halve {
-		c.VPSRLD(Imm(16), y, y)
-		c.VPMOVDW(y, Mem{Base: dst})
-	} else {
-		c.VPANDD(high, y, y)
-		c.VMOVDQU32(y, mask, Mem{Base: dst})
-	}
+	c.VPANDD(high, y, y)
+	c.VMOVDQU32(y, mask, Mem{Base: dst})
 	c.ADDQ(Imm(64), src)
-	c.ADDQ(Imm(step), dst)
+	c.ADDQ(Imm(64), dst)
 	c.SUBQ(Imm(16), n)
 	c.JGT(LabelRef("block"))
 	c.VZEROUPPER()
@@ -152,68 +154,187 @@ func allLanes(c *build.Context) reg.OpmaskVirtual {
 	return mask
 }
 
-// emitPair writes the copy of a panel.
-func emitPair(c *build.Context) {
-	c.Function("Pair512")
+// pairing holds the constants of rounding to pairs.
+type pairing struct {
+	tiles
+	exponent, half, turns reg.VecVirtual
+	tiny                  []reg.OpmaskVirtual
+}
+
+// newPairing prepares them; interleaved says that the numbers of a pair are in two vectors.
+func newPairing(c *build.Context, interleaved bool) pairing {
+	p := pairing{tiles: tiles{Context: c}, exponent: c.ZMM(), half: c.ZMM(), tiny: []reg.OpmaskVirtual{c.K(), c.K()}}
+	bits := c.GP32()
+	set := func(v uint32, to reg.VecVirtual) {
+		c.MOVL(U32(v), bits)
+		c.VPBROADCASTD(bits, to)
+	}
+	set(0x7f800000, p.exponent)
+	set(1<<15, p.half)
+	if interleaved {
+		p.turns = c.ZMM()
+		c.VMOVDQU32(NewDataAddr(Symbol{Name: "turns", Static: true}, 0), p.turns)
+	}
+	return p
+}
+
+// turns is the order in which the halves of two vectors, behind each other, become pairs.
+func turns(c *build.Context) {
+	c.StaticGlobal("turns")
+	c.DataAttributes(attr.RODATA | attr.NOPTR)
+	for i := range 16 {
+		c.AddDatum(4*i, U32(uint32(i|(16+i)<<16)))
+	}
+}
+
+// pair rounds two vectors to the nearest even bfloat16: the numbers of x and then those of y,
+// or in turns. The instruction takes subnormal numbers for zeros, as dot does, but the largest
+// of these round to the least normal one: half of the last bit that stays makes them so before.
+func (p pairing) pair(x, y reg.VecVirtual) reg.VecVirtual {
+	for i, v := range []reg.VecVirtual{x, y} {
+		p.VPTESTNMD(p.exponent, v, p.tiny[i])
+		p.VPADDD(p.half, v, p.tiny[i], v)
+	}
+	z := p.ZMM()
+	narrow(p.Context, y, x, z)
+	if p.turns != nil {
+		p.VPERMW(z, p.turns, z)
+	}
+	return z
+}
+
+// rowMasks are masks of n lanes of two vectors, n at most 31.
+func (p pairing) rowMasks(n reg.GPVirtual) (first, second reg.OpmaskVirtual) {
+	bits := p.GP32()
+	first, second = p.K(), p.K()
+	p.MOVL(U32(0xffffffff), bits)
+	p.BZHIL(n.As32(), bits, bits)
+	p.KMOVW(bits, first)
+	p.SHRL(Imm(16), bits)
+	p.KMOVW(bits, second)
+	return first, second
+}
+
+// emitHalve writes the copy of rows.
+func emitHalve(c *build.Context) {
+	c.Function("HalveBF16")
 	c.Attributes(attr.NOSPLIT)
-	c.SignatureExpr("func(panel *float32, width, pairs int)")
+	c.SignatureExpr("func(dst *float32, drs int, src *float32, srs, rows, k int)")
 	c.Pragma("noescape")
-	c.Doc("Pair512 rounds a panel of so many pairs of rows to bfloat16 with AVX-512, in place: rows 2i and 2i+1",
-		"become row i, each word of which holds one number of either. Rows have 8 or a multiple of 16 columns.")
-	dst, src, width, pairs := c.GP64(), c.GP64(), c.GP64(), c.GP64()
-	c.Load(c.Param("panel"), dst)
-	c.Load(c.Param("width"), width)
-	c.Load(c.Param("pairs"), pairs)
-	c.MOVQ(dst, src)
-	r, mask, high := newRounder(c), allLanes(c), c.ZMM()
-	bits, bytes, stride, left := c.GP32(), c.GP64(), c.GP64(), c.GP64()
-	c.MOVL(U32(0xffff0000), bits)
-	c.VPBROADCASTD(bits, high)
-	c.MOVQ(I32(64), bytes)
-	c.MOVQ(width, stride)
-	c.SHLQ(Imm(2), stride)
-	c.CMPQ(width, Imm(8))
-	c.JNE(LabelRef("pair"))
-	c.MOVL(U32(0xff), bits)
-	c.KMOVW(bits, mask)
-	c.MOVQ(I32(32), bytes)
-	c.Label("pair")
-	c.MOVQ(stride, left)
-	c.Label("columns")
+	c.Doc("HalveBF16 rounds k numbers of each row to bfloat16 with AVX512_BF16 and writes two to a word. Behind",
+		"them, a row of dst is filled up with zeros to a whole number of 16 words. drs and srs are the words from",
+		"row to row. Subnormal numbers may become zeros.")
+	p := newPairing(c, false)
+	dst, drs, src, srs, rows := p.load("dst"), p.load("drs"), p.load("src"), p.load("srs"), p.load("rows")
+	c.SHLQ(Imm(2), drs)
+	c.SHLQ(Imm(2), srs)
+	whole, rest := p.load("k"), c.GP64()
+	c.MOVQ(whole, rest)
+	c.ANDQ(Imm(31), rest)
+	c.SHRQ(Imm(5), whole)
+	first, second := p.rowMasks(rest)
+	from, to, n := c.GP64(), c.GP64(), c.GP64()
 	x, y := c.ZMM(), c.ZMM()
-	c.VMOVUPS_Z(Mem{Base: src}, mask, x)
-	c.VMOVUPS_Z(Mem{Base: src, Index: stride, Scale: 1}, mask, y)
-	first, second := r.round(x), r.round(y)
-	c.VPSRLD(Imm(16), first, first)
-	c.VPANDD(high, second, second)
-	c.VPORD(first, second, second)
-	c.VMOVDQU32(second, mask, Mem{Base: dst})
-	c.ADDQ(bytes, src)
-	c.ADDQ(bytes, dst)
-	c.SUBQ(bytes, left)
-	c.JGT(LabelRef("columns"))
-	c.ADDQ(stride, src)
-	c.DECQ(pairs)
-	c.JNE(LabelRef("pair"))
+	c.Label("row")
+	c.MOVQ(src, from)
+	c.MOVQ(dst, to)
+	c.MOVQ(whole, n)
+	c.TESTQ(n, n)
+	c.JEQ(LabelRef("rest"))
+	c.Label("block")
+	c.VMOVUPS(Mem{Base: from}, x)
+	c.VMOVUPS(Mem{Base: from, Disp: 64}, y)
+	c.VMOVDQU32(p.pair(x, y), Mem{Base: to})
+	c.SUBQ(I32(-128), from)
+	c.ADDQ(Imm(64), to)
+	c.DECQ(n)
+	c.JNE(LabelRef("block"))
+	c.Label("rest")
+	c.TESTQ(rest, rest)
+	c.JEQ(LabelRef("next"))
+	c.VMOVUPS_Z(Mem{Base: from}, first, x)
+	c.VMOVUPS_Z(Mem{Base: from, Disp: 64}, second, y)
+	c.VMOVDQU32(p.pair(x, y), Mem{Base: to})
+	c.Label("next")
+	c.ADDQ(srs, src)
+	c.ADDQ(drs, dst)
+	c.DECQ(rows)
+	c.JNE(LabelRef("row"))
 	c.VZEROUPPER()
 	c.RET()
 }
 
+// emitGatherPairs writes the copy of a few rows of a transposed A. A vector holds two of
+// its columns, in whose place further ones behind the last are zeros.
+func emitGatherPairs(c *build.Context) {
+	c.Function("GatherPairsBF16")
+	c.Attributes(attr.NOSPLIT)
+	c.SignatureExpr("func(dst *float32, src *float32, cs, rows, k int)")
+	c.Pragma("noescape")
+	c.Doc("GatherPairsBF16 rounds k columns of 1 to 8 rows, which lie in order, to bfloat16 with AVX512_BF16: row i of columns",
+		"2j and 2j+1, of which the first is src[2j*cs+i], becomes dst[j*8+i]. Rows up to 8 that are missing become zeros, and",
+		"dst is filled up with zeros to a whole number of 16 words. Subnormal numbers may become zeros.")
+	p := newPairing(c, true)
+	dst, src, cs, rows, k := p.load("dst"), p.load("src"), p.load("cs"), p.load("rows"), p.load("k")
+	c.SHLQ(Imm(2), cs)
+	cs3 := c.GP64()
+	c.LEAQ(Mem{Base: cs, Index: cs, Scale: 2}, cs3)
+	bits, low, high := c.GP32(), c.K(), c.K()
+	c.MOVL(U32(0xff), bits)
+	c.BZHIL(rows.As32(), bits, bits)
+	c.KMOVW(bits, low)
+	c.SHLL(Imm(8), bits)
+	c.KMOVW(bits, high)
+	columns := []Mem{{Base: src}, {Base: src, Index: cs, Scale: 1}, {Base: src, Index: cs, Scale: 2, Disp: -32}, {Base: src, Index: cs3, Scale: 1, Disp: -32}}
+	v := []reg.VecVirtual{c.ZMM(), c.ZMM()}
+	move := func(n int) {
+		for i := range 2 {
+			if i < n {
+				c.VMOVUPS_Z(columns[i], low, v[i])
+			} else {
+				c.VXORPS(v[i], v[i], v[i])
+			}
+			if i+2 < n {
+				c.VMOVUPS(columns[i+2], high, v[i])
+			}
+		}
+		c.VMOVDQU32(p.pair(v[0], v[1]), Mem{Base: dst})
+	}
+	c.SUBQ(Imm(4), k)
+	c.JLT(LabelRef("rest"))
+	c.Label("four")
+	move(4)
+	c.LEAQ(Mem{Base: src, Index: cs, Scale: 4}, src)
+	c.ADDQ(Imm(64), dst)
+	c.SUBQ(Imm(4), k)
+	c.JGE(LabelRef("four"))
+	c.Label("rest")
+	for n := 3; n >= 1; n-- {
+		c.CMPQ(k, I8(n-4))
+		c.JEQ(LabelRef(fmt.Sprint("rest", n)))
+	}
+	c.VZEROUPPER()
+	c.RET()
+	for n := 3; n >= 1; n-- {
+		c.Label(fmt.Sprint("rest", n))
+		move(n)
+		c.VZEROUPPER()
+		c.RET()
+	}
+}
+
 // emitPairApart writes the copy that pairs each number with one further on.
 func emitPairApart(c *build.Context) {
-	c.Function("PairApart512")
+	c.Function("PairApartBF16")
 	c.Attributes(attr.NOSPLIT)
 	c.SignatureExpr("func(data *float32, apart, n int)")
 	c.Pragma("noescape")
-	c.Doc("PairApart512 rounds numbers to bfloat16 with AVX-512, in place: the first n numbers become words that hold",
-		"the number and that which is apart numbers, at least one, further on.")
-	data, apart, n := c.GP64(), c.GP64(), c.GP64()
-	c.Load(c.Param("data"), data)
-	c.Load(c.Param("apart"), apart)
-	c.Load(c.Param("n"), n)
-	r, mask, high, bits := newRounder(c), allLanes(c), c.ZMM(), c.GP32()
-	c.MOVL(U32(0xffff0000), bits)
-	c.VPBROADCASTD(bits, high)
+	c.Doc("PairApartBF16 rounds numbers to bfloat16 with AVX512_BF16, in place: the first n numbers become words that hold",
+		"the number and that which is apart numbers, at least one, further on. Subnormal numbers may become zeros.")
+	p := newPairing(c, true)
+	data, apart, n := p.load("data"), p.load("apart"), p.load("n")
+	mask, bits := allLanes(c), c.GP32()
+	x, y := c.ZMM(), c.ZMM()
 	c.Label("block")
 	c.CMPQ(n, Imm(16))
 	c.JGE(LabelRef("whole"))
@@ -221,14 +342,9 @@ func emitPairApart(c *build.Context) {
 	c.BZHIL(n.As32(), bits, bits)
 	c.KMOVW(bits, mask)
 	c.Label("whole")
-	x, y := c.ZMM(), c.ZMM()
 	c.VMOVUPS_Z(Mem{Base: data}, mask, x)
 	c.VMOVUPS_Z(Mem{Base: data, Index: apart, Scale: 4}, mask, y)
-	first, second := r.round(x), r.round(y)
-	c.VPSRLD(Imm(16), first, first)
-	c.VPANDD(high, second, second)
-	c.VPORD(first, second, second)
-	c.VMOVDQU32(second, mask, Mem{Base: data})
+	c.VMOVDQU32(p.pair(x, y), mask, Mem{Base: data})
 	c.ADDQ(Imm(64), data)
 	c.SUBQ(Imm(16), n)
 	c.JGT(LabelRef("block"))
@@ -238,60 +354,67 @@ func emitPairApart(c *build.Context) {
 
 // emitSpreadPairs writes the copy that makes panels of pairs.
 func emitSpreadPairs(c *build.Context) {
-	c.Function("SpreadPairs512")
+	c.Function("SpreadPairsBF16")
 	c.Attributes(attr.NOSPLIT)
 	c.SignatureExpr("func(dst *float32, step int, src *float32, srs, cols, k int)")
 	c.Pragma("noescape")
-	c.Doc("SpreadPairs512 rounds k rows of cols columns to bfloat16 with AVX-512 and copies them to panels of 32 columns,",
+	c.Doc("SpreadPairsBF16 rounds k rows of cols columns to bfloat16 with AVX512_BF16 and copies them to panels of 32 columns,",
 		"step words apart. Rows 2i and 2i+1 become row i of pairs; what is missing of either is zero. srs is",
-		"the elements from row to row.")
-	t := tiles{Context: c}
-	dst, step, src, srs, k := t.load("dst"), t.load("step"), t.load("src"), t.load("srs"), t.load("k")
-	r, high, bits, ones := newRounder(c), c.ZMM(), c.GP32(), c.GP32()
-	c.MOVL(U32(0xffff0000), bits)
-	c.VPBROADCASTD(bits, high)
-	c.MOVL(U32(0xffff), ones)
+		"the elements from row to row. Subnormal numbers may become zeros.")
+	p := newPairing(c, true)
+	dst, step, src, srs, k := p.load("dst"), p.load("step"), p.load("src"), p.load("srs"), p.load("k")
 	c.SHLQ(Imm(2), step)
 	c.SHLQ(Imm(2), srs)
+	panels, rest := p.load("cols"), c.GP64()
+	c.MOVQ(panels, rest)
+	c.ANDQ(Imm(31), rest)
+	c.SHRQ(Imm(5), panels)
+	first, second := p.rowMasks(rest)
+	x, next, to, n := c.GP64(), c.GP64(), c.GP64(), c.GP64()
+	// The second row of the last pair may be missing: it is the first one again, with no lane of it read.
+	all, bits := c.K(), c.GP32()
+	masks := [2][2]reg.OpmaskVirtual{{first, c.K()}, {second, c.K()}}
+	c.MOVL(U32(0xffff), bits)
+	c.KMOVW(bits, all)
+	c.KMOVW(first, masks[0][1])
+	c.KMOVW(second, masks[1][1])
+	a, b := c.ZMM(), c.ZMM()
 	c.Label("rows")
-	cols, x, to, n := t.load("cols"), c.GP64(), c.GP64(), c.GP64()
-	first, second := c.K(), c.K()
+	c.CMPQ(k, Imm(2))
+	c.JGE(LabelRef("both"))
+	c.KXORW(all, all, all)
+	c.KXORW(masks[0][1], masks[0][1], masks[0][1])
+	c.KXORW(masks[1][1], masks[1][1], masks[1][1])
+	c.Label("both")
 	c.MOVQ(src, x)
+	c.LEAQ(Mem{Base: src, Index: srs, Scale: 8}, next)
 	c.MOVQ(dst, to)
+	c.MOVQ(panels, n)
+	c.TESTQ(n, n)
+	c.JEQ(LabelRef("tail"))
 	c.Label("panel")
 	for j := range 2 {
-		// Of this vector's columns, those that there are.
-		c.MOVQ(cols, n)
-		if j == 1 {
-			c.SUBQ(Imm(16), n)
-		}
-		zero := c.GP64()
-		c.XORQ(zero, zero)
-		c.TESTQ(n, n)
-		c.CMOVQLT(zero, n)
-		c.CMPQ(n, Imm(16))
-		sixteen := c.GP64()
-		c.MOVQ(I32(16), sixteen)
-		c.CMOVQGT(sixteen, n)
-		c.BZHIL(n.As32(), ones, bits)
-		c.KMOVW(bits, first)
-		c.CMPQ(k, Imm(2))
-		c.CMOVLLT(zero.As32(), bits)
-		c.KMOVW(bits, second)
-		a, b := c.ZMM(), c.ZMM()
-		c.VMOVUPS_Z(Mem{Base: x, Disp: j * tileRow}, first, a)
-		c.VMOVUPS_Z(Mem{Base: x, Index: srs, Scale: 1, Disp: j * tileRow}, second, b)
-		low, up := r.round(a), r.round(b)
-		c.VPSRLD(Imm(16), low, low)
-		c.VPANDD(high, up, up)
-		c.VPORD(low, up, up)
-		c.VMOVDQU32(up, Mem{Base: to, Disp: j * tileRow})
+		c.PREFETCHT0(Mem{Base: next, Disp: j * tileRow})
+		c.PREFETCHT0(Mem{Base: next, Index: srs, Scale: 1, Disp: j * tileRow})
+		c.VMOVUPS(Mem{Base: x, Disp: j * tileRow}, a)
+		c.VMOVUPS_Z(Mem{Base: x, Index: srs, Scale: 1, Disp: j * tileRow}, all, b)
+		c.VMOVDQU32(p.pair(a, b), Mem{Base: to, Disp: j * tileRow})
 	}
-	c.ADDQ(Imm(2*tileRow), x)
+	c.SUBQ(I32(-2*tileRow), x)
+	c.SUBQ(I32(-2*tileRow), next)
 	c.ADDQ(step, to)
-	c.SUBQ(Imm(32), cols)
-	c.JGT(LabelRef("panel"))
-	c.ADDQ(Imm(2*tileRow), dst)
+	c.DECQ(n)
+	c.JNE(LabelRef("panel"))
+	c.Label("tail")
+	c.TESTQ(rest, rest)
+	c.JEQ(LabelRef("done"))
+	for j := range 2 {
+		c.VMOVUPS_Z(Mem{Base: x, Disp: j * tileRow}, masks[j][0], a)
+		c.VMOVUPS_Z(Mem{Base: x, Index: srs, Scale: 1, Disp: j * tileRow}, masks[j][1], b)
+		c.VMOVDQU32(p.pair(a, b), Mem{Base: to, Disp: j * tileRow})
+	}
+	c.Label("done")
+	c.SUBQ(I32(-2*tileRow), dst)
 	c.LEAQ(Mem{Base: src, Index: srs, Scale: 2}, src)
 	c.SUBQ(Imm(2), k)
 	c.JGT(LabelRef("rows"))

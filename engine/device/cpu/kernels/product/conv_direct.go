@@ -115,7 +115,7 @@ func (d *convDirect) copyPairs(dst []float32, product, r0, r1 int) {
 		} else {
 			clear(second)
 		}
-		pairRows(&pair[0], d.apart, 1)
+		pairRows(pair, d.apart, 1)
 	}
 }
 
@@ -149,7 +149,7 @@ func (d *convDirectPack) pack(group, panel int) {
 	if d.cg%2 == 1 {
 		clear(dst[d.cg*width:][:width])
 	}
-	pairRows(&dst[0], width, d.words)
+	pairRows(dst, width, d.words)
 }
 
 // packFloats is pack without pairs. Channels that the last panel lacks get zeros.

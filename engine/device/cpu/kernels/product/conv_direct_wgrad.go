@@ -288,7 +288,7 @@ func (d *convDirectWGrad) copyRounded(dst []float32, product, r0, rows int) {
 func (d *convDirectWGrad) transposeRounded(dst []float32, product, panel, r0, rows int) {
 	d.transposeDY(dst, product, panel, r0, rows)
 	if d.paired {
-		pairRows(&dst[0], d.panelChannels, rows*d.ow/2)
+		pairRows(dst, d.panelChannels, rows*d.ow/2)
 	}
 }
 

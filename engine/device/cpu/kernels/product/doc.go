@@ -62,6 +62,13 @@
 // longer with AMX and 0 to 6 % less time with vectors, for half to all of the weights' memory again, twice.
 // Splitting costs less than reading more.
 //
+// # How are pairs of bfloat16 rounded?
+//
+// With AVX512_BF16, an instruction rounds two vectors to one. It makes zeros of subnormal numbers, which the product takes for
+// zeros as well. The largest subnormal numbers, from 0x7f8000 on, round to the least normal one, and are made so before. With NaNs
+// and all others, its bits are those of ops.RoundBF16: TestEveryNumberIsRounded. On a Zen 5, rounding with integers took 15 to 40 % of
+// a product's time.
+//
 // # Why does attention not go through AMX?
 //
 // It was built and measured, and gained too little to justify a second way of doing the same. A head's

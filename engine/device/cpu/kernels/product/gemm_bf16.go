@@ -10,13 +10,12 @@ func (g *gemm) rowsOfA() bool {
 
 // roundRows writes rows i0..i1 of A as a panel.
 func (g *gemm) roundRows(dst []float32, i0, i1, k0, kn int) {
+	if g.format == formatPairs {
+		halve(&dst[0], blockK, &g.a.data[i0*g.a.rs+k0], g.a.rs, i1-i0, kn)
+		return
+	}
 	for i := i0; i < i1; i++ {
-		row := dst[(i-i0)*blockK:]
-		if g.format == formatRounded {
-			round(g.isa, row[:kn], g.a.data[i*g.a.rs+k0:][:kn])
-		} else {
-			halve(&row[0], &g.a.data[i*g.a.rs+k0], kn)
-		}
+		round(g.isa, dst[(i-i0)*blockK:][:kn], g.a.data[i*g.a.rs+k0:][:kn])
 	}
 }
 
@@ -29,23 +28,20 @@ func (g *gemm) pairB(ws *workspace, p panels, k0, j0, j1 int) {
 		return
 	}
 	for j := j0; j < j1; j += s.lanes {
-		for l := range min(s.lanes, j1-j) {
-			halve(&ws.rows[l*blockK/2], &g.b.data[(j+l)*g.b.cs+k0], p.k)
-		}
+		halve(&ws.rows[0], blockK/2, &g.b.data[j*g.b.cs+k0], g.b.cs, min(s.lanes, j1-j), p.k)
 		dst := &p.data[(j-j0)/s.nr*p.step+(j-j0)%s.nr]
 		transpose(g.isa, dst, s.nr, &ws.rows[0], blockK/2, work.CeilDiv(p.k, 2))
 	}
 }
 
-// roundPanel rounds a panel of k rows of A in place: two rows become one where
-// they are paired.
-func (g *gemm) roundPanel(panel []float32, width, k int) {
-	if g.format == formatRounded {
-		round(g.isa, panel[:k*width], panel[:k*width])
+// pairRows rounds a panel of so many pairs of rows in place: rows 2i and 2i+1 become row i. width is a multiple of a vector's lanes.
+func pairRows(panel []float32, width, pairs int) {
+	_ = panel[2*pairs*width-1]
+	if width == 2*line {
+		spreadPairs(&panel[0], 0, &panel[0], width, width, 2*pairs)
 		return
 	}
-	if k%2 == 1 {
-		clear(panel[k*width:][:width])
+	for i := range pairs {
+		spreadPairs(&panel[i*width], 2*line, &panel[2*i*width], width, width, 2)
 	}
-	pairRows(&panel[0], width, (k+1)/2)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/berth-ml/berth/engine/device/cpu/kernels/kernelstest"
 	"github.com/berth-ml/berth/engine/device/cpu/kernels/work"
 	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/internal/testall"
 )
 
 // TestBF16AllWays wants the reference's products in every form that the CPU
@@ -66,40 +67,171 @@ func allKinds(s kernelstest.Source, n int) []float32 {
 	return f
 }
 
-// TestPairsAreRounded compares all copies with the rounding of one number.
-func TestPairsAreRounded(t *testing.T) {
+// TestVectorsAreRounded compares round with the rounding of one number.
+func TestVectorsAreRounded(t *testing.T) {
 	if isa.Best() < isa.AVX512 {
-		return // then nothing calls them
+		return // then nothing calls it
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		s := kernelstest.NewSource(t)
-		half := func(x float32) uint16 { return uint16(math.Float32bits(ops.RoundBF16(x)) >> 16) }
-		n := s.Size("n", 100)
-		row, out := allKinds(s, n), make([]float32, work.CeilDiv(n, 16)*8)
-		rounded := make([]float32, n)
+		row := allKinds(s, s.Size("n", 100))
+		rounded := make([]float32, len(row))
 		round(isa.AVX512, rounded, row)
 		for i, v := range rounded {
 			if want := ops.RoundBF16(row[i]); math.Float32bits(v) != math.Float32bits(want) {
 				t.Fatalf("%v becomes %v, want %v", row[i], v, want)
 			}
 		}
-		halve(&out[0], &row[0], n)
+	})
+}
+
+// isHalf reports whether h is x as a factor of a pair: rounded, but subnormal numbers are zeros.
+func isHalf(h uint16, x float32) bool {
+	want := uint16(math.Float32bits(ops.RoundBF16(x)) >> 16)
+	if want&0x7f80 == 0 {
+		want &= 0x8000
+	}
+	return h == want
+}
+
+// TestPairsAreRounded compares all copies with the rounding of one number.
+func TestPairsAreRounded(t *testing.T) {
+	if !cpu.X86.HasAVX512BF16 {
+		return // then nothing calls them
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		s := kernelstest.NewSource(t)
+		rows, k, apart := s.Size("rows", 8), s.Size("k", 100), s.Rng.IntN(3)
+		row := func() []float32 { return make([]float32, work.CeilDiv(k, 32)*16) }
+		src, out := allKinds(s, rows*(k+apart)), make([]float32, rows*len(row()))
+		halve(&out[0], len(row()), &src[0], k+apart, rows, k)
 		for i, v := range unsafe.Slice((*uint16)(unsafe.Pointer(&out[0])), 2*len(out)) {
-			if want := half(append(row, make([]float32, 16)...)[i]); v != want {
-				t.Fatalf("%d of %d is %#x, want %#x", i, n, v, want)
+			r, j := i/(2*len(row())), i%(2*len(row()))
+			if x := append(src[r*(k+apart):][:k:k], make([]float32, 32)...)[j]; !isHalf(v, x) {
+				t.Fatalf("%v, number %d of row %d, becomes %#x", x, j, r, v)
 			}
 		}
-		width, pairs := []int{8, 32}[s.Rng.IntN(2)], s.Size("pairs", 20)
-		panel := allKinds(s, 2*pairs*width)
-		old := append([]float32(nil), panel...)
-		pairRows(&panel[0], width, pairs)
-		for i, v := range unsafe.Slice((*[2]uint16)(unsafe.Pointer(&panel[0])), pairs*width) {
-			at := i/width*2*width + i%width
-			if want := [2]uint16{half(old[at]), half(old[at+width])}; v != want {
-				t.Fatalf("place %d of rows of %d is %#x, want %#x", i, width, v, want)
+		src, out = allKinds(s, k*(rows+apart)), make([]float32, work.CeilDiv(k, 4)*16)
+		gatherPairs(&out[0], &src[0], rows+apart, rows, k)
+		for i, v := range unsafe.Slice((*uint16)(unsafe.Pointer(&out[0])), 2*len(out)) {
+			column, r, x := i/16*2+i%2, i/2%8, float32(0)
+			if column < k && r < rows {
+				x = src[column*(rows+apart)+r]
+			}
+			if !isHalf(v, x) {
+				t.Fatalf("%v, number %d of column %d, becomes %#x", x, r, column, v)
+			}
+		}
+		cols := s.Size("cols", 100)
+		step := work.CeilDiv(k, 2)*32 + 16*apart
+		src, out = allKinds(s, k*(cols+apart)), make([]float32, work.CeilDiv(cols, 32)*step)
+		spreadPairs(&out[0], step, &src[0], cols+apart, cols, k)
+		for j := range work.CeilDiv(cols, 32) * 32 {
+			for i := range work.CeilDiv(k, 2) * 2 {
+				word, x := math.Float32bits(out[j/32*step+i/2*32+j%32]), float32(0)
+				if i < k && j < cols {
+					x = src[i*(cols+apart)+j]
+				}
+				if v := uint16(word >> (i % 2 * 16)); !isHalf(v, x) {
+					t.Fatalf("%v, number %d of row %d, becomes %#x", x, j, i, v)
+				}
+			}
+		}
+		words, distance := s.Size("words", 100), s.Size("distance", 40)
+		src = allKinds(s, words+distance)
+		out = append([]float32(nil), src...)
+		pairApart(&out[0], distance, words)
+		for i, v := range out[:words] {
+			word := math.Float32bits(v)
+			if !isHalf(uint16(word), src[i]) || !isHalf(uint16(word>>16), src[i+distance]) {
+				t.Fatalf("%v and %v become %#x", src[i], src[i+distance], word)
+			}
+		}
+		if !slices.EqualFunc(out[words:], src[words:], func(a, b float32) bool { return math.Float32bits(a) == math.Float32bits(b) }) {
+			t.Fatal("numbers behind the last pair were changed")
+		}
+		for _, width := range []int{16, 32, 48} {
+			pairs := s.Size("pairs", 20)
+			src = allKinds(s, 2*pairs*width)
+			out = append([]float32(nil), src...)
+			pairRows(out, width, pairs)
+			for i, v := range out[:pairs*width] {
+				word, at := math.Float32bits(v), i/width*2*width+i%width
+				if !isHalf(uint16(word), src[at]) || !isHalf(uint16(word>>16), src[at+width]) {
+					t.Fatalf("rows of %d: %v and %v become %#x", width, src[at], src[at+width], word)
+				}
 			}
 		}
 	})
+}
+
+// TestEveryNumberIsRounded wants the bits of ops.RoundBF16 for numbers with any sign, exponent and seven leading
+// bits, in all copies; with TEST_ALL, for all numbers.
+func TestEveryNumberIsRounded(t *testing.T) {
+	if !cpu.X86.HasAVX512BF16 {
+		return
+	}
+	lows := []uint32{0, 1, 0x7ffe, 0x7fff, 0x8000, 0x8001, 0xfffe, 0xffff}
+	if testall.Wanted() {
+		lows = lows[:0]
+		for low := range uint32(1 << 16) {
+			lows = append(lows, low)
+		}
+	}
+	const n = 1 << 16
+	src, out := make([]float32, n), make([]float32, n)
+	halves := unsafe.Slice((*uint16)(unsafe.Pointer(&out[0])), n)
+	for _, low := range lows {
+		for high := range uint32(n) {
+			src[high] = math.Float32frombits(high<<16 | low)
+		}
+		for name, copies := range map[string]func(){
+			"halve":       func() { halve(&out[0], 0, &src[0], 0, 1, n) },
+			"gatherPairs": func() { gatherPairs(&out[0], &src[0], 8, 8, n/8) },
+			"spreadPairs": func() { spreadPairs(&out[0], 0, &src[0], 32, 32, n/32) },
+		} {
+			copies()
+			for i, v := range halves {
+				at := i
+				switch name {
+				case "gatherPairs":
+					at = i/16*16 + i%2*8 + i/2%8
+				case "spreadPairs":
+					at = i/64*64 + i%2*32 + i/2%32
+				}
+				if !isHalf(v, src[at]) {
+					t.Fatalf("%s: %#x becomes %#x", name, math.Float32bits(src[at]), v)
+				}
+			}
+		}
+	}
+}
+
+// TestSubnormalFactorsAreZeros multiplies pairs of subnormal numbers, and of zeros of their signs, with numbers of every kind: copies
+// that make them zeros change no product.
+func TestSubnormalFactorsAreZeros(t *testing.T) {
+	if !cpu.X86.HasAVX512BF16 {
+		return
+	}
+	const n = 1 << 16
+	b := make([]float32, n)
+	for i := range b {
+		b[i] = math.Float32frombits(uint32(i) | uint32(i)<<16)
+	}
+	var sums, want [n]float32
+	for tiny := uint32(1); tiny < 0x80; tiny++ {
+		for _, sign := range []uint32{0, 0x8000} {
+			factor := math.Float32frombits(tiny | sign | 0x3f800000)
+			zero := math.Float32frombits(sign | 0x3f800000)
+			gemmPairs(&sums[0], n, &factor, 1, 1, &b[0], 32, 32, 1, n, 1, 0)
+			gemmPairs(&want[0], n, &zero, 1, 1, &b[0], 32, 32, 1, n, 1, 0)
+			for i := range sums {
+				if math.Float32bits(sums[i]) != math.Float32bits(want[i]) {
+					t.Fatalf("%#x times %#x is %v, want %v", tiny|sign, i, sums[i], want[i])
+				}
+			}
+		}
+	}
 }
 
 // TestSplitsAreExact wants the terms of every number to add up to it, and unsplittable

@@ -294,28 +294,29 @@ func roundVectors(dst, src *float32, n int) {
 	asm.Round512(dst, src, n)
 }
 
-// halve rounds k numbers to bfloat16, two in the word of one, and fills dst up with
-// zeros to a whole number of 8 words. It needs AVX512.
-func halve(dst, src *float32, k int) {
-	asm.Halve512(dst, src, k)
+// halve rounds k numbers of each row to bfloat16, two in the word of one, and fills rows
+// of dst up with zeros to a whole number of 16 words. Here and below, subnormal numbers
+// may become zeros. It needs AVX512.
+func halve(dst *float32, drs int, src *float32, srs, rows, k int) {
+	asm.HalveBF16(dst, drs, src, srs, rows, k)
 }
 
-// pairRows rounds a panel of so many pairs of rows in place: a pair becomes a row. It
-// needs AVX512.
-func pairRows(panel *float32, width, pairs int) {
-	asm.Pair512(panel, width, pairs)
+// gatherPairs is gatherColumns of numbers rounded to bfloat16: two columns become one of
+// pairs. It fills dst up with zeros to a whole number of two columns. It needs AVX512.
+func gatherPairs(dst, src *float32, cs, rows, k int) {
+	asm.GatherPairsBF16(dst, src, cs, rows, k)
 }
 
 // pairApart rounds numbers in place: each of the first n becomes a pair with that which
 // is apart numbers further on. It needs AVX512.
 func pairApart(data *float32, apart, n int) {
-	asm.PairApart512(data, apart, n)
+	asm.PairApartBF16(data, apart, n)
 }
 
 // spreadPairs rounds k rows of cols columns to bfloat16 and copies them to panels of 32
 // columns, step words apart, two rows as one row of pairs. It needs AVX512.
 func spreadPairs(dst *float32, step int, src *float32, srs, cols, k int) {
-	asm.SpreadPairs512(dst, step, src, srs, cols, k)
+	asm.SpreadPairsBF16(dst, step, src, srs, cols, k)
 }
 
 // tiles22 computes rows of a product by tiles: see multiplyTiles. It needs AMX.

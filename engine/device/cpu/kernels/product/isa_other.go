@@ -165,16 +165,17 @@ func roundVectors(dst, src *float32, n int) {
 	panic("BUG: roundVectors needs AVX512")
 }
 
-// halve rounds k numbers to bfloat16, two in the word of one, and fills dst up with
-// zeros to a whole number of 8 words. It needs AVX512.
-func halve(dst, src *float32, k int) {
+// halve rounds k numbers of each row to bfloat16, two in the word of one, and fills rows
+// of dst up with zeros to a whole number of 16 words. Here and below, subnormal numbers
+// may become zeros. It needs AVX512.
+func halve(dst *float32, drs int, src *float32, srs, rows, k int) {
 	panic("BUG: halve needs AVX512")
 }
 
-// pairRows rounds a panel of so many pairs of rows in place: a pair becomes a row. It
-// needs AVX512.
-func pairRows(panel *float32, width, pairs int) {
-	panic("BUG: pairRows needs AVX512")
+// gatherPairs is gatherColumns of numbers rounded to bfloat16: two columns become one of
+// pairs. It fills dst up with zeros to a whole number of two columns. It needs AVX512.
+func gatherPairs(dst, src *float32, cs, rows, k int) {
+	panic("BUG: gatherPairs needs AVX512")
 }
 
 // pairApart rounds numbers in place: each of the first n becomes a pair with that which

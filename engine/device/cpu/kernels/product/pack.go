@@ -25,12 +25,17 @@ func (g *gemm) packA(ws *workspace, i0, i1, p, groups, k0, kn int) {
 	for k := 0; k < kn; k += packDepth {
 		for q := range n {
 			i, end := g.group(i0, i1, p+q, groups)
-			src := &g.a.data[i*g.a.rs+(k0+k)*g.a.cs]
-			gatherColumns(g.isa, &ws.a[(q*blockK+k)*strip], src, g.a.rs, g.a.cs, end-i, min(packDepth, kn-k))
+			src, columns := &g.a.data[i*g.a.rs+(k0+k)*g.a.cs], min(packDepth, kn-k)
+			if g.format == formatPairs {
+				gatherPairs(&ws.a[(q*blockK+k/2)*strip], src, g.a.cs, end-i, columns)
+			} else {
+				gatherColumns(g.isa, &ws.a[(q*blockK+k)*strip], src, g.a.rs, g.a.cs, end-i, columns)
+			}
 		}
 	}
-	for q := 0; g.format != formatFloat && q < n; q++ {
-		g.roundPanel(ws.a[q*blockK*strip:], strip, kn)
+	for q := 0; g.format == formatRounded && q < n; q++ {
+		panel := ws.a[q*blockK*strip:][:kn*strip]
+		round(g.isa, panel, panel)
 	}
 }
 

@@ -28,7 +28,8 @@ func (g *gemm) packPlanes(ws *workspace, b panels, k0, j0, j1 int) {
 	g.spreadPlanes(ws, b, k0, j0, j1)
 	nr := g.sizes().nr
 	for j := j0; g.format == formatPairs && j < j1; j += nr {
-		g.roundPanel(b.data[(j-j0)/nr*b.step:], nr, b.k)
+		panel := &b.data[(j-j0)/nr*b.step]
+		spreadPairs(panel, 0, panel, nr, nr, b.k)
 	}
 }
 
