@@ -24,6 +24,7 @@ func emitBF16(c *build.Context) {
 	emitRow(c, false)
 	emitPair(c)
 	emitSpreadPairs(c)
+	emitAttendPairs(c)
 }
 
 // dot adds the products of both halves of b and x to sum. Neither the assembler
@@ -34,24 +35,29 @@ func dot(c *build.Context, b, x, sum reg.VecVirtual) {
 	})
 }
 
-var dots = regexp.MustCompile(`VDPBF16PS\s+Z(\d+), Z(\d+), Z(\d+)`)
+var ofBF16 = regexp.MustCompile(`(VDPBF16PS|VCVTNE2PS2BF16)\s+Z(\d+), Z(\d+), Z(\d+)`)
 
-// encode replaces VDPBF16PS by its bytes: EVEX.512.F3.0F38.W0 52 /r, where the
-// bits that extend register numbers are inverted.
+// encode replaces VDPBF16PS and VCVTNE2PS2BF16 by their bytes: EVEX.512.F3.0F38.W0 52 /r and
+// EVEX.512.F2.0F38.W0 72 /r, where the bits that extend register numbers are inverted.
 func encode(text []byte) []byte {
-	return dots.ReplaceAllFunc(text, func(line []byte) []byte {
+	return ofBF16.ReplaceAllFunc(text, func(line []byte) []byte {
 		var n [3]int
-		for i, m := range dots.FindSubmatch(line)[1:] {
+		parts := ofBF16.FindSubmatch(line)
+		for i, m := range parts[2:] {
 			n[i], _ = strconv.Atoi(string(m))
+		}
+		prefix, opcode := 2, 0x52
+		if string(parts[1]) == "VCVTNE2PS2BF16" {
+			prefix, opcode = 3, 0x72
 		}
 		b, x, sum := n[0], n[1], n[2]
 		not := func(v, bit, to int) int { return (^v >> bit & 1) << to }
 		code := []int{
 			0x62,
 			not(sum, 3, 7) | not(b, 4, 6) | not(b, 3, 5) | not(sum, 4, 4) | 2,
-			(^x&15)<<3 | 1<<2 | 2,
+			(^x&15)<<3 | 1<<2 | prefix,
 			2<<5 | not(x, 4, 3),
-			0x52,
+			opcode,
 			3<<6 | sum&7<<3 | b&7,
 		}
 		var out []string

@@ -28,7 +28,7 @@ func TestBF16AllWays(t *testing.T) {
 		r.On.Pairs = pairs
 		t.Run(fmt.Sprint("pairs ", pairs), func(t *testing.T) {
 			for name, test := range map[string]func(t *testing.T, r kernelstest.Rig){
-				"core": testCore, "edges": testEdges, "not finite": testNonFiniteProducts, "whole": testPackedAsAWhole, "reference": testBF16Products,
+				"core": testCore, "edges": testEdges, "not finite": testNonFiniteProducts, "whole": testPackedAsAWhole, "reference": testBF16Products, "attention": testBF16Attention,
 			} {
 				t.Run(name, func(t *testing.T) {
 					t.Parallel()
@@ -47,6 +47,24 @@ func testBF16Products(t *testing.T, r kernelstest.Rig) {
 		op.BF16 = true
 		m.Op = op
 		r.Check(t, m, s.Rng.Uint64())
+	})
+}
+
+func testBF16Attention(t *testing.T, r kernelstest.Rig) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := kernelstest.NewSource(t)
+		for _, kind := range []string{"attention", "attention_grad"} {
+			m := kernelstest.Cases[kind](s)
+			if op, ok := m.Op.(ops.Attention); ok && !op.BF16 {
+				op.BF16 = true
+				m.Op, m.Tol = op, kernelstest.RoundedAttention
+			}
+			if op, ok := m.Op.(ops.AttentionGrad); ok && !op.BF16 {
+				op.BF16 = true
+				m.Op, m.Tol = op, kernelstest.RoundedAttention
+			}
+			r.Check(t, m, s.Rng.Uint64())
+		}
 	})
 }
 
