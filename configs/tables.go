@@ -15,7 +15,7 @@ var rootSection = &section{
 		{name: "loss", kind: lossKind{}, at: at(func(c *Config) *Config { return c }),
 			doc: "what training minimises; unless given, `cross_entropy` for classification and text, `mse` for regression. `bce` is for targets from 0 to 1 and needs `data.task: regression`. cross_entropy applies softmax itself and bce sigmoid: the model ends without them"},
 		{name: "precision", kind: precisions, at: at(func(c *Config) *string { return &c.Precision }), def: "float32",
-			doc: "of the factors in the matrix products of dense, lstm and gru layers and of attention's projections, and of convolutions, forward and backward: `bf16` rounds them to bfloat16. Sums, weights, gradients and the optimizer's state are always float32"},
+			doc: "of the factors in the matrix products of dense, lstm and gru layers and of attention, and of convolutions, forward and backward: `bf16` rounds them to bfloat16. Sums, weights, gradients and the optimizer's state are always float32"},
 		{name: "adapt", kind: adaptSection, at: at(func(c *Config) *Adapt { return &c.Adapt })},
 		{name: "train", kind: trainSection, at: at(func(c *Config) *Train { return &c.Train })},
 		{name: "optimizer", kind: optimizerSection, at: at(func(c *Config) *Optimizer { return &c.Optimizer })},

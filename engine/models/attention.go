@@ -26,7 +26,7 @@ func init() {
 func (l Attention) Build(b *Builder, x *graph.Value) *graph.Value {
 	c := b.c
 	return l.around(c, x, func(qkv *graph.Value) *graph.Value {
-		op := ops.Attention{Heads: l.Heads, Packed: c.positions != nil}
+		op := ops.Attention{Heads: l.Heads, Packed: c.positions != nil, BF16: c.spec.BF16}
 		in := []*graph.Value{qkv}
 		if op.Packed {
 			in = append(in, c.positions)
@@ -50,12 +50,13 @@ func (l Attention) cached(c *context, x *graph.Value) *graph.Value {
 // attendCached is attention over the chunk and the layer's caches of those dimensions, into
 // which the chunk's keys and values then go.
 func (c *context) attendCached(op ops.CachedAttention, qkv *graph.Value, dims []int) *graph.Value {
+	op.BF16 = c.spec.BF16
 	keys := c.variable("cache.keys", dims, graph.Cache, graph.Init{})
 	values := c.variable("cache.values", dims, graph.Cache, graph.Init{})
 	y := c.b.One(op, qkv, keys, values, c.chunkExtent())
 	defer c.b.InPhase(graph.Update)()
-	c.b.Assign(keys, c.b.One(ops.CacheWrite{Part: 1}, keys, qkv, c.chunkExtent()))
-	c.b.Assign(values, c.b.One(ops.CacheWrite{Part: 2}, values, qkv, c.chunkExtent()))
+	c.b.Assign(keys, c.b.One(ops.CacheWrite{Part: 1, BF16: op.BF16}, keys, qkv, c.chunkExtent()))
+	c.b.Assign(values, c.b.One(ops.CacheWrite{Part: 2, BF16: op.BF16}, values, qkv, c.chunkExtent()))
 	return y
 }
 

@@ -36,7 +36,7 @@ func (l GroupedAttention) rows(Spec) int { return l.Context }
 
 // op is the attention, of checked heads.
 func (l GroupedAttention) op(c *context) (ops.Attention, []*graph.Value) {
-	op, more := ops.Attention{Heads: l.Heads, KVHeads: l.KVHeads, Full: l.Full, Window: l.Window}, []*graph.Value(nil)
+	op, more := ops.Attention{Heads: l.Heads, KVHeads: l.KVHeads, Full: l.Full, Window: l.Window, BF16: c.spec.BF16}, []*graph.Value(nil)
 	if l.Full && c.lengths != nil {
 		op.Padded, more = true, append(more, c.lengths)
 	}

@@ -268,7 +268,16 @@ func TestPrecisionIsThatOfAllProducts(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, n := range g.Nodes {
-				if m, ok := n.Op.(ops.MatMul); ok && m.BF16 != bf16 {
+				rounds := bf16
+				switch op := n.Op.(type) {
+				case ops.MatMul:
+					rounds = op.BF16
+				case ops.Attention:
+					rounds = op.BF16
+				case ops.AttentionGrad:
+					rounds = op.BF16
+				}
+				if rounds != bf16 {
 					t.Errorf("%s with BF16 %v has %v", name, bf16, n)
 				}
 			}

@@ -40,7 +40,7 @@ type Spec struct {
 	// embeddings: zero is Float32. BFloat16 takes half the bytes, rounded as [ops.NarrowBF16] says, Int8Block
 	// 27% of them, rounded as [ops.NarrowInt8] says. All arithmetic is in float32. A graph that trains needs LoRA.
 	Frozen shape.DType
-	BF16   bool // products with weights round their operands to bfloat16, as [ops.MatMul] says
+	BF16   bool // products with weights, and those of attention, round their factors to bfloat16, as [ops.MatMul] and [ops.Attention] say
 
 	// The numbers of classes and tokens in the data, 0 if unknown. A model with
 	// room for fewer is refused.

@@ -103,5 +103,5 @@ func (l fullAttention) Build(b *Builder, x *graph.Value) *graph.Value {
 		return Dense{Units: width, Std: l.Std}.under(b, name+".", x)
 	}
 	qkv := ops.ConcatOf(b.Builder, 2, project("attention.query", x), project("attention.key", x), project("attention.value", x))
-	return project("output.dense", b.One(ops.Attention{Heads: l.Heads, Full: true}, qkv))
+	return project("output.dense", b.One(ops.Attention{Heads: l.Heads, Full: true, BF16: b.c.spec.BF16}, qkv))
 }

@@ -56,6 +56,7 @@ func cases() []modelCase {
 		{name: "bf16", input: row, layers: models.MLP([]int{8}, "tanh", 3, graph.Pos{}), bf16: true},
 		{name: "bf16_images", input: shape.F32(1, 8, 8), layers: models.CNN([]int{4, 3}, 3, []int{5}, "gelu", 3, graph.Pos{}), bf16: true},
 		{name: "grouped", input: image, layers: one(models.Conv2D{Channels: 4, Kernel: 3, Stride: 2, Padding: 1, Groups: 2, NoBias: true})},
+		{name: "attention bf16", input: shape.F32(6, 8), layers: one(models.GroupedAttention{Heads: 4, KVHeads: 2, Base: 10000}), bf16: true},
 		{name: "max_pool", input: image, layers: one(models.MaxPool{Kernel: 3, Stride: 2, Padding: 1})},
 		{name: "avg_pool", input: image, layers: one(models.AvgPool{Kernel: 3, Stride: 2, Padding: 1})},
 		{name: "global_avg_pool", input: image, layers: one(models.GlobalAvgPool{})},

@@ -346,8 +346,14 @@ func (c *call) attention() string {
 	op, s := c.n.Op.(ops.Attention), c.n.In[0].Meta.Shape
 	groups, each := int64(op.Groups()), int64(op.Size(s[2]))
 	shared := int64(op.Heads) / groups
+	factor := func(x string) string {
+		if op.BF16 {
+			x = c.rounded(x, BFloat16)
+		}
+		return x
+	}
 	split := c.b.Append(Node{
-		Op: "Split", Attrs: []Attr{{"axis", int64(2)}}, In: []string{c.in[0], c.b.Ints(int64(op.Heads)*each, groups*each, groups*each)},
+		Op: "Split", Attrs: []Attr{{"axis", int64(2)}}, In: []string{factor(c.in[0]), c.b.Ints(int64(op.Heads)*each, groups*each, groups*each)},
 		Out: []string{"queries", "keys", "values"},
 	})
 	byHead := func(x string, shared []int64, perm ...int64) string {
@@ -376,7 +382,7 @@ func (c *call) attention() string {
 		}
 		scores = c.b.Node("Where", nil, c.b.Node("Unsqueeze", nil, counts, c.b.Ints(axes...)), scores, c.b.Float(math.Inf(-1)))
 	}
-	y := c.b.Node("MatMul", nil, c.b.Node("Softmax", []Attr{{"axis", int64(-1)}}, scores), v)
+	y := c.b.Node("MatMul", nil, factor(c.b.Node("Softmax", []Attr{{"axis", int64(-1)}}, scores)), v)
 	y = c.b.Node("Transpose", []Attr{{"perm", back}}, y)
 	y = c.b.Node("Reshape", nil, y, c.b.Ints(0, 0, int64(op.Heads)*each))
 	if op.Padded {

@@ -26,24 +26,32 @@ var attentionOps = []graph.Op{Attention{}, AttentionGrad{}}
 // own: see [Starts]. Where P > 0 two more inputs, step i32[]
 // and base i32[], drive dropout of the probabilities, see [Dropout]: the element of head h,
 // query q and key k has index (h*T+q)*T+k of Heads*T*T in its sample.
+//
+// With BF16 the factors of its products are rounded to bfloat16 ([RoundBF16]): queries and keys,
+// whose products are the scores, and values and the probabilities that they are multiplied with,
+// after dropout. Products, sums, the softmax and lse are float32 all the same.
 type Attention struct {
 	Heads, KVHeads int
 	Full           bool // queries see later keys, too
 	Window         int  // keys that a query sees on a side, itself among them; 0: all
 	Padded         bool
 	Packed         bool
+	BF16           bool
 	P              float64
 	Seed, ID       uint64
 }
 
-// String is all its fields. Without Packed it is as before there was Packed, since it is part of
-// the fingerprints of runs.
+// String is all its fields. Without Packed and BF16 it is as before there were these, since it is
+// part of the fingerprints of runs.
 func (o Attention) String() string {
-	packed := ""
+	later := ""
 	if o.Packed {
-		packed = " Packed:true"
+		later += " Packed:true"
 	}
-	return fmt.Sprintf("{Heads:%d KVHeads:%d Full:%t Window:%d Padded:%t%s P:%v Seed:%d ID:%d}", o.Heads, o.KVHeads, o.Full, o.Window, o.Padded, packed, o.P, o.Seed, o.ID)
+	if o.BF16 {
+		later += " BF16:true"
+	}
+	return fmt.Sprintf("{Heads:%d KVHeads:%d Full:%t Window:%d Padded:%t%s P:%v Seed:%d ID:%d}", o.Heads, o.KVHeads, o.Full, o.Window, o.Padded, later, o.P, o.Seed, o.ID)
 }
 
 // Kind is "attention".
@@ -180,12 +188,17 @@ func (o Attention) Cost(in, out []shape.Meta) graph.Cost { return o.cost(2, in, 
 
 // AttentionGrad is dqkv from (qkv, y, lse, dy [, lengths] [, positions] [, step, base]). The
 // probabilities are computed again from qkv and lse.
+//
+// With BF16 the factors of its five products are rounded: qkv and the probabilities as in
+// [Attention], dy, also in its sum of products with y, and the gradients of the scores, times the
+// scale.
 type AttentionGrad struct {
 	Heads, KVHeads int
 	Full           bool
 	Window         int
 	Padded         bool
 	Packed         bool
+	BF16           bool
 	P              float64
 	Seed, ID       uint64
 }

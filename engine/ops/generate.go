@@ -22,14 +22,20 @@ var generateOps = []graph.Op{CachedAttention{}, CacheWrite{}, StateWrite{}, Posi
 // f32[P,C,G*S], values f32[P,C,G*S], extent) to y [B,T,Heads*S]. A row sees the cached rows
 // before the chunk's first position, and the chunk's rows up to itself; with a Window, the
 // last so many of these. Rows that do not count are 0.
-type CachedAttention struct{ Heads, KVHeads, Window int }
+//
+// With BF16 it rounds as Attention does, but not the cached rows: a [CacheWrite] with BF16 wrote
+// them rounded.
+type CachedAttention struct {
+	Heads, KVHeads, Window int
+	BF16                   bool
+}
 
 // Kind is "cached_attention".
 func (o CachedAttention) Kind() string { return "cached_attention" }
 
 // Whole is the op over all positions that this one is a chunk of.
 func (o CachedAttention) Whole() Attention {
-	return Attention{Heads: o.Heads, KVHeads: o.KVHeads, Window: o.Window}
+	return Attention{Heads: o.Heads, KVHeads: o.KVHeads, Window: o.Window, BF16: o.BF16}
 }
 
 // Infer checks the caches against the width of qkv.
@@ -67,8 +73,12 @@ func (o CachedAttention) Cost(in, out []shape.Meta) graph.Cost {
 
 // CacheWrite writes a chunk's rows into a cache, at their positions: from (cache
 // f32[P,C,D], qkv f32[B,T,W], extent) to the cache. Part selects the keys (1) or values (2)
-// of qkv, its last 2D numbers but D, or its last D. Rows that do not count are not written.
-type CacheWrite struct{ Part int }
+// of qkv, its last 2D numbers but D, or its last D. Rows that do not count are not written. With
+// BF16 numbers are rounded to bfloat16 ([RoundBF16]).
+type CacheWrite struct {
+	Part int
+	BF16 bool
+}
 
 // Kind is "cache_write".
 func (o CacheWrite) Kind() string { return "cache_write" }

@@ -61,8 +61,15 @@ func (s *Session) numerics() string {
 // always meant those, and the others only later.
 func (s *Session) rounded() (kinds []string) {
 	for _, n := range s.Plan.Graph.Nodes {
-		if op, ok := n.Op.(ops.Conv2D); ok && op.BF16 {
-			kinds = append(kinds, op.Kind())
+		rounds := false
+		switch op := n.Op.(type) {
+		case ops.Conv2D:
+			rounds = op.BF16
+		case ops.Attention:
+			rounds = op.BF16
+		}
+		if rounds {
+			kinds = append(kinds, n.Op.Kind())
 		}
 	}
 	slices.Sort(kinds)

@@ -124,16 +124,19 @@ func TestOtherKernelsAreRefused(t *testing.T) {
 	}
 }
 
-// Convolutions have rounded with bf16 only since some time: a checkpoint says whether they did, so that an older one is noticed.
+// Convolutions and attention have rounded with bf16 only since some time: a checkpoint says whether they did, so that an older one is
+// noticed.
 func TestCheckpointsNameWhatRounds(t *testing.T) {
-	for _, format := range []string{"float32", "bf16"} {
-		r := runtest.Open(t, "precision: "+format+"\n"+runtest.Everything)
-		prints, err := r.Fingerprints()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got, want := strings.HasSuffix(prints["numerics"], ", rounding in conv2d"), format == "bf16"; got != want {
-			t.Errorf("%s: numerics is %q", format, prints["numerics"])
+	for text, kind := range map[string]string{runtest.Everything: "conv2d", runtest.Tied(t): "attention"} {
+		for _, format := range []string{"float32", "bf16"} {
+			r := runtest.Open(t, "precision: "+format+"\n"+text)
+			prints, err := r.Fingerprints()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, want := strings.HasSuffix(prints["numerics"], ", rounding in "+kind), format == "bf16"; got != want {
+				t.Errorf("%s: numerics is %q", format, prints["numerics"])
+			}
 		}
 	}
 }

@@ -22,16 +22,16 @@ const (
 // heads finds queries, keys, values and the dropout mask of one attention.
 type heads struct {
 	o              ops.Attention
-	t, width, size int // time steps, width of qkv, width of a head
-	qkv            []float64
-	lengths        []int32 // positions that count, by sample; nil: all
-	starts         []int32 // the first position that each sees, by sample; nil: all
-	step, base     int32   // the training step; the batch's first row in the global batch
+	t, width, size int       // time steps, width of qkv, width of a head
+	qkv            []float64 // rounded where factors are
+	lengths        []int32   // positions that count, by sample; nil: all
+	starts         []int32   // the first position that each sees, by sample; nil: all
+	step, base     int32     // the training step; the batch's first row in the global batch
 }
 
 func newHeads(o ops.Attention, qkv Array, more []Array) *heads {
 	t, width := qkv.Meta.Shape[1], qkv.Meta.Shape[2]
-	h := &heads{o: o, t: t, width: width, size: o.Size(width), qkv: qkv.F}
+	h := &heads{o: o, t: t, width: width, size: o.Size(width), qkv: rounded(o, qkv).F}
 	if o.Padded {
 		h.lengths, more = more[0].I, more[1:]
 	}
@@ -46,6 +46,22 @@ func newHeads(o ops.Attention, qkv Array, more []Array) *heads {
 		h.step, h.base = more[0].I[0], more[1].I[0]
 	}
 	return h
+}
+
+// rounded is an input that products take.
+func rounded(o ops.Attention, a Array) Array {
+	if o.BF16 {
+		return roundBF16(a)
+	}
+	return a
+}
+
+// factor is a number in between, as products take it.
+func (h *heads) factor(x float64) float64 {
+	if h.o.BF16 {
+		return roundedBF16(x)
+	}
+	return x
 }
 
 // length is the positions of a sample that count.
@@ -114,7 +130,7 @@ func attention(o ops.Attention, in, out []Array) {
 		out[1].F[i] = lse
 		y := h.output(out[0].F, b, q, head)
 		for k, s := range scores {
-			p := math.Exp(s-lse) * h.mask(b, head, q, from+k)
+			p := h.factor(math.Exp(s-lse) * h.mask(b, head, q, from+k))
 			for e, v := range h.vector(h.qkv, b, from+k, head, value) {
 				y[e] += p * v
 			}
@@ -124,11 +140,11 @@ func attention(o ops.Attention, in, out []Array) {
 
 func attentionGrad(o ops.AttentionGrad, in, out []Array) {
 	h := newHeads(ops.Attention(o), in[0], in[4:])
-	lse, dqkv := in[2], out[0].F
+	lse, dys, dqkv := in[2], rounded(h.o, in[3]).F, out[0].F
 	scale := 1 / math.Sqrt(float64(h.size))
 	each(lse.Meta.Shape, func(i int, ix []int) {
 		b, head, q := ix[0], ix[1], ix[2]
-		y, dy, dot := h.output(in[1].F, b, q, head), h.output(in[3].F, b, q, head), 0.0
+		y, dy, dot := h.output(in[1].F, b, q, head), h.output(dys, b, q, head), 0.0
 		for e := range y { // the sum of p dp over all k is dy·y
 			dot += dy[e] * y[e]
 		}
@@ -138,12 +154,12 @@ func attentionGrad(o ops.AttentionGrad, in, out []Array) {
 			vk, dvk := h.vector(h.qkv, b, k, head, key), h.vector(dqkv, b, k, head, key)
 			vv, dvv := h.vector(h.qkv, b, k, head, value), h.vector(dqkv, b, k, head, value)
 			p, m := math.Exp(h.score(vq, vk)-lse.F[i]), h.mask(b, head, q, k)
-			dp := 0.0
+			dp, weight := 0.0, h.factor(m*p)
 			for e := range vv {
 				dp += m * dy[e] * vv[e]
-				dvv[e] += m * p * dy[e]
+				dvv[e] += weight * dy[e]
 			}
-			ds := p * (dp - dot) * scale
+			ds := h.factor(p * (dp - dot) * scale)
 			for e := range vk {
 				dvq[e] += ds * vk[e]
 				dvk[e] += ds * vq[e]

@@ -34,7 +34,7 @@ const anywhere = math.MaxInt32
 func cachedAttention(op graph.Op, in, out []Array) error {
 	qkv, y, context := in[0].Meta.Shape, out[0].F, in[1].Meta.Shape[1]
 	o := op.(ops.CachedAttention).Whole()
-	h, width := newHeads(o, in[0], nil), in[1].Meta.Shape[2]
+	h, width := newHeads(o, in[0], nil), in[1].Meta.Shape[2] // of which qkv is rounded
 	for b := range qkv[0] {
 		x, err := extent(in[3], b, qkv[1], context, in[1].Meta.Shape[0])
 		if err != nil {
@@ -57,7 +57,7 @@ func cachedAttention(op graph.Op, in, out []Array) error {
 			lse, result := logSumExp(scores), h.output(y, b, row, head)
 			for k, s := range scores {
 				for e, v := range seen(from+k, head, value) {
-					result[e] += math.Exp(s-lse) * v
+					result[e] += h.factor(math.Exp(s-lse)) * v
 				}
 			}
 		}
@@ -75,7 +75,12 @@ func cacheWrite(op graph.Op, in, out []Array) error {
 		}
 		for i := range at.Count {
 			from := (b*x[1]+i)*x[2] + op.(ops.CacheWrite).From(x[2], cache[2])
-			copy(out[0].F[(at.Place*cache[1]+at.Position+i)*cache[2]:], in[1].F[from:from+cache[2]])
+			for e, v := range in[1].F[from : from+cache[2]] {
+				if op.(ops.CacheWrite).BF16 {
+					v = roundedBF16(v)
+				}
+				out[0].F[(at.Place*cache[1]+at.Position+i)*cache[2]+e] = v
+			}
 		}
 	}
 	return nil

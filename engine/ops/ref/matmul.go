@@ -42,7 +42,9 @@ func matmul(o ops.MatMul, in, out []Array) {
 func roundBF16(a Array) Array {
 	r := New(a.Meta)
 	for i, v := range a.F {
-		r.F[i] = float64(ops.RoundBF16(float32(v)))
+		r.F[i] = roundedBF16(v)
 	}
 	return r
 }
+
+func roundedBF16(v float64) float64 { return float64(ops.RoundBF16(float32(v))) }

@@ -197,11 +197,16 @@ func BenchmarkPool(b *testing.B) {
 	}
 }
 
-// BenchmarkAttention is the gpt-nano and gpt-small workloads' attention.
+// BenchmarkAttention is the gpt-nano and gpt-small workloads' attention, and that of longer texts.
 func BenchmarkAttention(b *testing.B) {
-	for _, s := range [][4]int{{12, 64, 128, 4}, {8, 256, 384, 6}} {
+	b.Run("float32", func(b *testing.B) { benchAttention(b, false) })
+	b.Run("bf16", func(b *testing.B) { benchAttention(b, true) })
+}
+
+func benchAttention(b *testing.B, bf16 bool) {
+	for _, s := range [][4]int{{12, 64, 128, 4}, {8, 256, 384, 6}, {2, 1024, 384, 6}, {1, 4096, 384, 6}} {
 		qkv := kernelstest.Noise(s[0], s[1], 3*s[2])
-		op := ops.Attention{Heads: s[3]}
+		op := ops.Attention{Heads: s[3], BF16: bf16}
 		b.Run(fmt.Sprintf("forward/T%d", s[1]), func(b *testing.B) { bench(b, rig, op, qkv) })
 		y, lse, dy := kernelstest.Noise(s[0], s[1], s[2]), kernelstest.Noise(s[0], s[3], s[1]), kernelstest.Noise(s[0], s[1], s[2])
 		b.Run(fmt.Sprintf("backward/T%d", s[1]), func(b *testing.B) {

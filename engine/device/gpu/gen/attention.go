@@ -32,13 +32,16 @@ func blockOf(size int) int {
 // attentionText begins each kernel. X[r] of [dots] is for position first + r of the block. A
 // group has a head of queries, head, and of keys and values, kv. Of the sample's positions the first live
 // ones count; keys are seen from kfrom to kend, and queries that see the block are qfrom to qend.
+// NARROW is a number as products take it.
 const attentionText = `#undef QKV
 #undef ROW
 #undef MASK
 #undef SEES
+#undef NARROW
 #define QKV(which, at) (QKVS + (b * t + (at)) * width + ((which) == 0 ? head : heads + ((which) - 1) * groups + kv) * size)
 #define ROW(of, at) (of + ((b * t + (at)) * heads + head) * size)
-#define MASK(q, k) FACTOR
+#define MASK(q, k) DROPPED
+#define NARROW(x) ROUNDED
 #define SEES(q, k) SEEING
 	SHARED f32 T[64 * BLOCK], XT[MOST * BLOCK];
 	i64 first = GROUP % blocks * BLOCK;
@@ -73,7 +76,10 @@ func (w *writer) attentionKernel(o ops.Attention, more int, byKeys bool, operand
 		params = append(params, inInts(more, "POSITIONS"))
 		packed, more = " && (k) >= (q) - POSITIONS[b * t + ((q) < t ? (q) : t - 1)]", more+1
 	}
-	factor := "1.0f"
+	factor, rounded := "1.0f", "(x)"
+	if o.BF16 {
+		rounded = "bf16_f(x)"
+	}
 	if o.P > 0 {
 		params = append(append(params, inInts(more, "STEP"), inInts(more+1, "BASE")), key(o.Key())...)
 		factor = fmt.Sprintf("(kept_f((u32)keyLo, (u32)keyHi, (u64)(((BASE[0] + b) * heads + head) * t * t + (q) * t + (k)), (u32)STEP[0], %s) ? %s : 0.0f)",
@@ -97,7 +103,7 @@ func (w *writer) attentionKernel(o ops.Attention, more int, byKeys bool, operand
 	if o.Padded {
 		sees += " && (q) < live && (k) < live"
 	}
-	text := strings.NewReplacer("FACTOR", factor, "SEEING", "("+sees+")", "WHOSE", whose, "LENGTH;", length+";", "KFROM", kfrom, "KEND", kend, "QFROM", qfrom, "QEND", qend,
+	text := strings.NewReplacer("DROPPED", factor, "ROUNDED", rounded, "SEEING", "("+sees+")", "WHOSE", whose, "LENGTH;", length+";", "KFROM", kfrom, "KEND", kend, "QFROM", qfrom, "QEND", qend,
 		"BLOCK", fmt.Sprint(block), "MOST", fmt.Sprint(most), "SCALE", float(1/math.Sqrt(float64(size))))
 	w.tiles(qkv[0]*count*blocks, 64, params, text.Replace(attentionText+body))
 }
@@ -107,7 +113,7 @@ func loadBlock(to, row string) string {
 	return strings.NewReplacer("TO", to, "ROWOF", row).Replace(`	for (i64 e = LANE; e < size * BLOCK; e += 64) {
 		i64 at = first + e % BLOCK;
 		if (at > last) at = last;
-		TO[e] = ROWOF[e / BLOCK];
+		TO[e] = NARROW(ROWOF[e / BLOCK]);
 	}
 `)
 }
@@ -119,7 +125,7 @@ func dots(x, block, row string) string {
 		{
 			GLOBAL const f32* from = ROWOF;
 			for (i64 e = 0; e < size; e++) {
-				f32 y = from[e];
+				f32 y = NARROW(from[e]);
 				for (i32 r = 0; r < BLOCK; r++) VAR[r] = FMA(TILE[e * BLOCK + r], y, VAR[r]);
 			}
 		}
@@ -154,7 +160,7 @@ func sums(name string) string {
 func addRow(name, tile, row, counts string) string {
 	return strings.NewReplacer("VAR", name, "TILE", tile, "ROWOF", row, "COUNTS", counts).Replace(`			for (i32 n = 0; n < MOST / 16; n++) {
 				i32 e = n * 16 + wide;
-				f32 y = e < size ? ROWOF[e] : 0.0f;
+				f32 y = e < size ? NARROW(ROWOF[e]) : 0.0f;
 				for (i32 o = 0; o < BLOCK / 4; o++) {
 					i64 r = high + o;
 					if (COUNTS) VAR[o * (MOST / 16) + n] = FMA(TILE[r * 64 + c], y, VAR[o * (MOST / 16) + n]);
@@ -186,7 +192,7 @@ func attention(w *writer, o ops.Attention) {
 		s[r] = first + r < live ? m[r] + log_f(s[r]) : 0.0f;
 		if (LANE == r && first + r <= last && !STATUS[0]) LSE[(b * heads + head) * t + first + r] = s[r];
 	}
-`+sums("sum")+eachKey+`		for (i32 r = 0; r < BLOCK; r++) T[r * 64 + LANE] = k < kend && SEES(first + r, k) && first + r <= last ? exp_f(x[r] * scale - s[r]) * MASK(first + r, k) : 0.0f;
+`+sums("sum")+eachKey+`		for (i32 r = 0; r < BLOCK; r++) T[r * 64 + LANE] = k < kend && SEES(first + r, k) && first + r <= last ? NARROW(exp_f(x[r] * scale - s[r]) * MASK(first + r, k)) : 0.0f;
 		BARRIER;
 		for (i32 c = 0; c < 64 && k0 + c < kend; c++) {
 `+addRow("sum", "T", "QKV(2, k0 + c)", "SEES(first + r, k0 + c)")+`		}
@@ -200,16 +206,20 @@ func attention(w *writer, o ops.Attention) {
 func attentionGrad(w *writer, o ops.AttentionGrad) {
 	of := ops.Attention(o)
 	operands := []param{in(1, "Y"), in(2, "LSE"), in(3, "DY"), out(0, "DX")}
+	dot := "dot_f"
+	if o.BF16 {
+		dot = "rounded_dot_f"
+	}
 	w.attentionKernel(of, 4, false, operands, "\tSHARED f32 DT[MOST * BLOCK], LOG[BLOCK], DOT[BLOCK];\n"+loadBlock("XT", "QKV(0, at)")+loadBlock("DT", "ROW(DY, at)")+`	if (LANE < BLOCK) {
 		i64 at = first + LANE < last ? first + LANE : last;
 		LOG[LANE] = LSE[(b * heads + head) * t + at];
-		DOT[LANE] = dot_f(ROW(DY, at), ROW(Y, at), size);
+		DOT[LANE] = `+dot+`(ROW(DY, at), ROW(Y, at), size);
 	}
 	BARRIER;
 `+sums("sum")+eachKey+dots("z", "DT", "QKV(2, there)")+`		for (i32 r = 0; r < BLOCK; r++) {
 			f32 v = 0.0f;
 			if (k < kend && SEES(first + r, k) && first + r <= last) v = exp_f(x[r] * scale - LOG[r]) * (z[r] * MASK(first + r, k) - DOT[r]) * scale;
-			T[r * 64 + LANE] = v;
+			T[r * 64 + LANE] = NARROW(v);
 		}
 		BARRIER;
 		for (i32 c = 0; c < 64 && k0 + c < kend; c++) {
@@ -220,7 +230,7 @@ func attentionGrad(w *writer, o ops.AttentionGrad) {
 	w.attentionKernel(of, 4, true, operands, "\tSHARED f32 VT[MOST * BLOCK], U[64 * BLOCK];\n"+loadBlock("XT", "QKV(1, at)")+loadBlock("VT", "QKV(2, at)")+`	BARRIER;
 `+sums("dk")+sums("dv")+`	for (i64 h = 0; h < heads / groups; h++, head++) for (i64 q0 = qfrom; q0 < qend; q0 += 64) {
 		i64 q = q0 + LANE, there = q < t ? q : t - 1;
-		f32 log = LSE[(b * heads + head) * t + there], dot = dot_f(ROW(DY, there), ROW(Y, there), size);
+		f32 log = LSE[(b * heads + head) * t + there], dot = `+dot+`(ROW(DY, there), ROW(Y, there), size);
 `+dots("x", "XT", "QKV(0, there)")+dots("z", "VT", "ROW(DY, there)")+`		for (i32 r = 0; r < BLOCK; r++) {
 			f32 p = 0.0f, ds = 0.0f;
 			if (q < qend && SEES(q, first + r) && first + r <= last) {
@@ -229,8 +239,8 @@ func attentionGrad(w *writer, o ops.AttentionGrad) {
 				ds = p * (z[r] * mask - dot) * scale;
 				p = p * mask;
 			}
-			T[r * 64 + LANE] = p;
-			U[r * 64 + LANE] = ds;
+			T[r * 64 + LANE] = NARROW(p);
+			U[r * 64 + LANE] = NARROW(ds);
 		}
 		BARRIER;
 		for (i32 c = 0; c < 64 && q0 + c < qend; c++) {

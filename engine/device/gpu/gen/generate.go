@@ -40,7 +40,10 @@ func cachedAttention(w *writer, o ops.CachedAttention) {
 	size := whole.Size(qkv[2])
 	params := []param{site, in(0, "QKVS"), in(1, "KEYS"), in(2, "VALUES"), inInts(3, "EXTENT"), out(0, "Y"),
 		number("rows", qkv[1]), number("places", cache[0]), number("cached", cache[1]), number("width", qkv[2]), number("heads", o.Heads), number("groups", whole.Groups()), number("size", size)}
-	window := "0"
+	window, dot, rounded := "0", "dot_f(Q, SEEN(1, KEYS, ", "("
+	if o.BF16 { // rounds cached rows again, to what they are
+		dot, rounded = "both_rounded_dot_f(Q, SEEN(1, KEYS, ", "bf16_f("
+	}
 	if o.Window > 0 {
 		params = append(params, number("window", o.Window))
 		window = "first + row + 1 > window ? first + row + 1 - window : 0"
@@ -52,29 +55,32 @@ func cachedAttention(w *writer, o ops.CachedAttention) {
 `+extent+`	GLOBAL const f32* Q = QKVS + (b * rows + row) * width + head * size;
 	i64 from = `+window+`, seen = row < count ? first + row + 1 - from : 0;
 	f32 scale = `+float(1/math.Sqrt(float64(size)))+`;
-`+most("m", "seen", "dot_f(Q, SEEN(1, KEYS, e), size) * scale")+sum("all", "seen", "s += exp_f(dot_f(Q, SEEN(1, KEYS, e), size) * scale - m);")+
+`+most("m", "seen", dot+"e), size) * scale")+sum("all", "seen", "s += exp_f("+dot+"e), size) * scale - m);")+
 		fmt.Sprintf(`	f32 lse = m + log_f(all);
 	for (i64 e0 = 0; e0 < size; e0 += LANES) {
 		i64 e = e0 + LANE;
 		f32 y = 0.0f;
 		for (i64 k0 = 0; k0 < seen; k0 += %[1]d) {
 			i64 block = seen - k0 < %[1]d ? seen - k0 : %[1]d;
-			for (i64 k = LANE; k < block; k += LANES) P[k] = exp_f(dot_f(Q, SEEN(1, KEYS, k0 + k), size) * scale - lse);
+			for (i64 k = LANE; k < block; k += LANES) P[k] = %[2]sexp_f(%[3]sk0 + k), size) * scale - lse));
 			BARRIER;
-			if (e < size) for (i64 k = 0; k < block; k++) y = FMA(P[k], SEEN(2, VALUES, k0 + k)[e], y);
+			if (e < size) for (i64 k = 0; k < block; k++) y = FMA(P[k], %[2]sSEEN(2, VALUES, k0 + k)[e]), y);
 			BARRIER;
 		}
 		if (e < size && !STATUS[0]) Y[((b * rows + row) * heads + head) * size + e] = y;
 	}
-`, attentionBlock))
+`, attentionBlock, rounded, dot))
 }
 
 func cacheWrite(w *writer, o ops.CacheWrite) {
 	w.keep(0, 0)
 	cache, qkv := w.node.In[0].Meta.Shape, w.node.In[1].Meta.Shape
-	d := cache[2]
+	d, x := cache[2], "QKVS[(b * rows + row) * width + at + i % d]"
+	if o.BF16 {
+		x = "bf16_f(" + x + ")"
+	}
 	w.items(qkv[0]*qkv[1]*d, []param{site, in(1, "QKVS"), inInts(2, "EXTENT"), out(0, "Z"), number("rows", qkv[1]), number("places", cache[0]), number("cached", cache[1]), number("d", d), number("width", qkv[2]), number("at", o.From(qkv[2], d))},
-		"\ti64 row = i / d % rows, b = i / d / rows;\n"+extent+"\tif (row < count) Z[(place * cached + first + row) * d + i % d] = QKVS[(b * rows + row) * width + at + i % d];\n")
+		"\ti64 row = i / d % rows, b = i / d / rows;\n"+extent+"\tif (row < count) Z[(place * cached + first + row) * d + i % d] = "+x+";\n")
 }
 
 func stateWrite(w *writer, _ ops.StateWrite) {

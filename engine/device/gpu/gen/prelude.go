@@ -203,6 +203,18 @@ FUNCTION f32 bf16_f(f32 x) {
 	u32 b = (u32)AS_INT(x);
 	return AS_FLOAT((i32)((x != x ? b | 1u << 22 : b + 0x7fffu + (b >> 16 & 1u)) & 0xffff0000u));
 }
+/* the product of x, rounded to bfloat16, with y */
+FUNCTION f32 rounded_dot_f(GLOBAL const f32* x, GLOBAL const f32* y, i64 n) {
+	f32 s = 0.0f;
+	for (i64 i = 0; i < n; i++) s = FMA(bf16_f(x[i]), y[i], s);
+	return s;
+}
+/* the product of both rounded */
+FUNCTION f32 both_rounded_dot_f(GLOBAL const f32* x, GLOBAL const f32* y, i64 n) {
+	f32 s = 0.0f;
+	for (i64 i = 0; i < n; i++) s = FMA(bf16_f(x[i]), bf16_f(y[i]), s);
+	return s;
+}
 /* number i of a row that is stored as int8 in blocks of 32, each behind its scale in bfloat16 */
 FUNCTION f32 int8_f(GLOBAL const u8* x, i64 i) {
 	GLOBAL const u8* b = x + i / 32 * 34;

@@ -55,3 +55,30 @@ func PairApartBF16(data *float32, apart int, n int)
 //
 //go:noescape
 func SpreadPairsBF16(dst *float32, step int, src *float32, srs int, cols int, k int)
+
+// HalveRows512 rounds rows of cols numbers to bfloat16 with AVX512_BF16 and writes two to a
+// word, and zeros up to a whole number of 16 words. Strides are from row to row. dst may be src. It is 0 if all
+// rounded numbers are finite, and NaN if not. There is a row, and a column.
+//
+//go:noescape
+func HalveRows512(dst *float32, drs int, src *float32, srs int, cols int, rows int) float32
+
+// SpreadHalves512 copies k halved rows of cols numbers, srs words apart, to panels of 32 columns, step words
+// apart, with AVX-512. Rows 2i and 2i+1 become row i of pairs; what is missing of the last one is zero.
+// There is a row, and a column.
+//
+//go:noescape
+func SpreadHalves512(dst *float32, step int, src *float32, srs int, cols int, k int)
+
+// Strips512 rounds pairs of rows to bfloat16 with AVX512_BF16 and copies them to strips of 16 columns,
+// step words apart: rows 2i and 2i+1 become row i of a strip. cols is rounded up to whole
+// strips, which rows have room for. There is a pair, and a column.
+//
+//go:noescape
+func Strips512(dst *float32, step int, src *float32, srs int, cols int, pairs int)
+
+// RoundedDots512 writes the dot product of each row of x, rounded to bfloat16 with AVX512_BF16, with that of y to
+// elements of out that are step apart. Strides are from row to row. There is a row.
+//
+//go:noescape
+func RoundedDots512(out *float32, step int, x *float32, xstride int, y *float32, ystride int, rows int, n int)

@@ -6311,3 +6311,351 @@ done:
 	JGT  rows
 	VZEROUPPER
 	RET
+
+// func HalveRows512(dst *float32, drs int, src *float32, srs int, cols int, rows int) float32
+// Requires: AVX, AVX512DQ, AVX512F, AVX512_BF16, BMI2, SSE
+TEXT ·HalveRows512(SB), NOSPLIT, $0-52
+	MOVQ   dst+0(FP), AX
+	MOVQ   drs+8(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   src+16(FP), DX
+	MOVQ   srs+24(FP), BX
+	SHLQ   $0x02, BX
+	MOVQ   rows+40(FP), SI
+	VXORPS Z0, Z0, Z0
+	VXORPS Z1, Z1, Z1
+	VXORPS Z2, Z2, Z2
+
+row:
+	MOVQ DX, DI
+	MOVQ AX, R8
+	MOVQ cols+32(FP), R9
+	CMPQ R9, $0x20
+	JLT  rest
+
+whole:
+	VMOVUPS        (DI), Z3
+	VMOVUPS        64(DI), Z4
+	BYTE $0x62; BYTE $0xf2; BYTE $0x5f; BYTE $0x48; BYTE $0x72; BYTE $0xdb // VCVTNE2PS2BF16 Z3, Z4, Z3
+	VMOVUPS        Z3, (R8)
+	VPSLLD         $0x10, Z3, Z4
+	VFMADD231PS    Z2, Z3, Z0
+	VFMADD231PS    Z2, Z4, Z1
+	ADDQ           $0x80, DI
+	ADDQ           $0x40, R8
+	SUBQ           $0x20, R9
+	CMPQ           R9, $0x20
+	JGE            whole
+
+rest:
+	TESTQ          R9, R9
+	JEQ            next
+	MOVL           $0xffffffff, R10
+	BZHIL          R9, R10, R10
+	KMOVW          R10, K1
+	SHRL           $0x10, R10
+	KMOVW          R10, K2
+	VMOVUPS.Z      (DI), K1, Z3
+	VMOVUPS.Z      64(DI), K2, Z4
+	BYTE $0x62; BYTE $0xf2; BYTE $0x5f; BYTE $0x48; BYTE $0x72; BYTE $0xdb // VCVTNE2PS2BF16 Z3, Z4, Z3
+	VMOVUPS        Z3, (R8)
+	VPSLLD         $0x10, Z3, Z4
+	VFMADD231PS    Z2, Z3, Z0
+	VFMADD231PS    Z2, Z4, Z1
+
+next:
+	ADDQ          BX, DX
+	ADDQ          CX, AX
+	DECQ          SI
+	JNE           row
+	VADDPS        Z1, Z0, Z0
+	VEXTRACTF64X4 $0x01, Z0, Y1
+	VADDPS        Y1, Y0, Y1
+	VEXTRACTF128  $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	MOVSS         X0, ret+48(FP)
+	VZEROUPPER
+	RET
+
+// func SpreadHalves512(dst *float32, step int, src *float32, srs int, cols int, k int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F
+TEXT ·SpreadHalves512(SB), NOSPLIT, $0-48
+	MOVQ    dst+0(FP), AX
+	MOVQ    step+8(FP), CX
+	SHLQ    $0x02, CX
+	MOVQ    src+16(FP), DX
+	MOVQ    srs+24(FP), BX
+	SHLQ    $0x02, BX
+	MOVQ    k+40(FP), SI
+	VMOVUPS pairsOfFirst<>+0(SB), Z0
+	VMOVUPS pairsOfSecond<>+0(SB), Z1
+
+pair:
+	CMPQ SI, $0x02
+	JLT  last
+	MOVQ DX, DI
+	MOVQ AX, R8
+	MOVQ cols+32(FP), R9
+
+panel:
+	VMOVUPS  (DI), Z2
+	VMOVUPS  (DI), Z3
+	VMOVUPS  (DI)(BX*1), Z4
+	VPERMT2W Z4, Z0, Z2
+	VPERMT2W Z4, Z1, Z3
+	VMOVUPS  Z2, (R8)
+	VMOVUPS  Z3, 64(R8)
+	ADDQ     $0x40, DI
+	ADDQ     CX, R8
+	SUBQ     $0x20, R9
+	JGT      panel
+	ADDQ     $0x80, AX
+	LEAQ     (DX)(BX*2), DX
+	SUBQ     $0x02, SI
+	JGT      pair
+	VZEROUPPER
+	RET
+
+last:
+	MOVQ DX, DI
+	MOVQ AX, R8
+	MOVQ cols+32(FP), R9
+
+lastPanel:
+	VMOVUPS  (DI), Z2
+	VMOVUPS  (DI), Z3
+	VXORPS   Z4, Z4, Z4
+	VPERMT2W Z4, Z0, Z2
+	VPERMT2W Z4, Z1, Z3
+	VMOVUPS  Z2, (R8)
+	VMOVUPS  Z3, 64(R8)
+	ADDQ     $0x40, DI
+	ADDQ     CX, R8
+	SUBQ     $0x20, R9
+	JGT      lastPanel
+	VZEROUPPER
+	RET
+
+DATA pairsOfFirst<>+0(SB)/2, $0x0000
+DATA pairsOfFirst<>+2(SB)/2, $0x0020
+DATA pairsOfFirst<>+4(SB)/2, $0x0001
+DATA pairsOfFirst<>+6(SB)/2, $0x0021
+DATA pairsOfFirst<>+8(SB)/2, $0x0002
+DATA pairsOfFirst<>+10(SB)/2, $0x0022
+DATA pairsOfFirst<>+12(SB)/2, $0x0003
+DATA pairsOfFirst<>+14(SB)/2, $0x0023
+DATA pairsOfFirst<>+16(SB)/2, $0x0004
+DATA pairsOfFirst<>+18(SB)/2, $0x0024
+DATA pairsOfFirst<>+20(SB)/2, $0x0005
+DATA pairsOfFirst<>+22(SB)/2, $0x0025
+DATA pairsOfFirst<>+24(SB)/2, $0x0006
+DATA pairsOfFirst<>+26(SB)/2, $0x0026
+DATA pairsOfFirst<>+28(SB)/2, $0x0007
+DATA pairsOfFirst<>+30(SB)/2, $0x0027
+DATA pairsOfFirst<>+32(SB)/2, $0x0008
+DATA pairsOfFirst<>+34(SB)/2, $0x0028
+DATA pairsOfFirst<>+36(SB)/2, $0x0009
+DATA pairsOfFirst<>+38(SB)/2, $0x0029
+DATA pairsOfFirst<>+40(SB)/2, $0x000a
+DATA pairsOfFirst<>+42(SB)/2, $0x002a
+DATA pairsOfFirst<>+44(SB)/2, $0x000b
+DATA pairsOfFirst<>+46(SB)/2, $0x002b
+DATA pairsOfFirst<>+48(SB)/2, $0x000c
+DATA pairsOfFirst<>+50(SB)/2, $0x002c
+DATA pairsOfFirst<>+52(SB)/2, $0x000d
+DATA pairsOfFirst<>+54(SB)/2, $0x002d
+DATA pairsOfFirst<>+56(SB)/2, $0x000e
+DATA pairsOfFirst<>+58(SB)/2, $0x002e
+DATA pairsOfFirst<>+60(SB)/2, $0x000f
+DATA pairsOfFirst<>+62(SB)/2, $0x002f
+GLOBL pairsOfFirst<>(SB), RODATA|NOPTR, $64
+
+DATA pairsOfSecond<>+0(SB)/2, $0x0010
+DATA pairsOfSecond<>+2(SB)/2, $0x0030
+DATA pairsOfSecond<>+4(SB)/2, $0x0011
+DATA pairsOfSecond<>+6(SB)/2, $0x0031
+DATA pairsOfSecond<>+8(SB)/2, $0x0012
+DATA pairsOfSecond<>+10(SB)/2, $0x0032
+DATA pairsOfSecond<>+12(SB)/2, $0x0013
+DATA pairsOfSecond<>+14(SB)/2, $0x0033
+DATA pairsOfSecond<>+16(SB)/2, $0x0014
+DATA pairsOfSecond<>+18(SB)/2, $0x0034
+DATA pairsOfSecond<>+20(SB)/2, $0x0015
+DATA pairsOfSecond<>+22(SB)/2, $0x0035
+DATA pairsOfSecond<>+24(SB)/2, $0x0016
+DATA pairsOfSecond<>+26(SB)/2, $0x0036
+DATA pairsOfSecond<>+28(SB)/2, $0x0017
+DATA pairsOfSecond<>+30(SB)/2, $0x0037
+DATA pairsOfSecond<>+32(SB)/2, $0x0018
+DATA pairsOfSecond<>+34(SB)/2, $0x0038
+DATA pairsOfSecond<>+36(SB)/2, $0x0019
+DATA pairsOfSecond<>+38(SB)/2, $0x0039
+DATA pairsOfSecond<>+40(SB)/2, $0x001a
+DATA pairsOfSecond<>+42(SB)/2, $0x003a
+DATA pairsOfSecond<>+44(SB)/2, $0x001b
+DATA pairsOfSecond<>+46(SB)/2, $0x003b
+DATA pairsOfSecond<>+48(SB)/2, $0x001c
+DATA pairsOfSecond<>+50(SB)/2, $0x003c
+DATA pairsOfSecond<>+52(SB)/2, $0x001d
+DATA pairsOfSecond<>+54(SB)/2, $0x003d
+DATA pairsOfSecond<>+56(SB)/2, $0x001e
+DATA pairsOfSecond<>+58(SB)/2, $0x003e
+DATA pairsOfSecond<>+60(SB)/2, $0x001f
+DATA pairsOfSecond<>+62(SB)/2, $0x003f
+GLOBL pairsOfSecond<>(SB), RODATA|NOPTR, $64
+
+// func Strips512(dst *float32, step int, src *float32, srs int, cols int, pairs int)
+// Requires: AVX, AVX512BW, AVX512F, AVX512_BF16
+TEXT ·Strips512(SB), NOSPLIT, $0-48
+	MOVQ    dst+0(FP), AX
+	MOVQ    step+8(FP), CX
+	SHLQ    $0x02, CX
+	MOVQ    src+16(FP), DX
+	MOVQ    srs+24(FP), BX
+	SHLQ    $0x02, BX
+	MOVQ    pairs+40(FP), SI
+	VMOVUPS pairsOfRow<>+0(SB), Z0
+
+pair:
+	MOVQ DX, DI
+	MOVQ AX, R8
+	MOVQ cols+32(FP), R9
+
+strip:
+	VMOVUPS        (DI), Z1
+	VMOVUPS        (DI)(BX*1), Z2
+	BYTE $0x62; BYTE $0xf2; BYTE $0x6f; BYTE $0x48; BYTE $0x72; BYTE $0xc9 // VCVTNE2PS2BF16 Z1, Z2, Z1
+	VPERMW         Z1, Z0, Z1
+	VMOVUPS        Z1, (R8)
+	ADDQ           $0x40, DI
+	ADDQ           CX, R8
+	SUBQ           $0x10, R9
+	JGT            strip
+	ADDQ           $0x40, AX
+	LEAQ           (DX)(BX*2), DX
+	DECQ           SI
+	JNE            pair
+	VZEROUPPER
+	RET
+
+DATA pairsOfRow<>+0(SB)/2, $0x0000
+DATA pairsOfRow<>+2(SB)/2, $0x0010
+DATA pairsOfRow<>+4(SB)/2, $0x0001
+DATA pairsOfRow<>+6(SB)/2, $0x0011
+DATA pairsOfRow<>+8(SB)/2, $0x0002
+DATA pairsOfRow<>+10(SB)/2, $0x0012
+DATA pairsOfRow<>+12(SB)/2, $0x0003
+DATA pairsOfRow<>+14(SB)/2, $0x0013
+DATA pairsOfRow<>+16(SB)/2, $0x0004
+DATA pairsOfRow<>+18(SB)/2, $0x0014
+DATA pairsOfRow<>+20(SB)/2, $0x0005
+DATA pairsOfRow<>+22(SB)/2, $0x0015
+DATA pairsOfRow<>+24(SB)/2, $0x0006
+DATA pairsOfRow<>+26(SB)/2, $0x0016
+DATA pairsOfRow<>+28(SB)/2, $0x0007
+DATA pairsOfRow<>+30(SB)/2, $0x0017
+DATA pairsOfRow<>+32(SB)/2, $0x0008
+DATA pairsOfRow<>+34(SB)/2, $0x0018
+DATA pairsOfRow<>+36(SB)/2, $0x0009
+DATA pairsOfRow<>+38(SB)/2, $0x0019
+DATA pairsOfRow<>+40(SB)/2, $0x000a
+DATA pairsOfRow<>+42(SB)/2, $0x001a
+DATA pairsOfRow<>+44(SB)/2, $0x000b
+DATA pairsOfRow<>+46(SB)/2, $0x001b
+DATA pairsOfRow<>+48(SB)/2, $0x000c
+DATA pairsOfRow<>+50(SB)/2, $0x001c
+DATA pairsOfRow<>+52(SB)/2, $0x000d
+DATA pairsOfRow<>+54(SB)/2, $0x001d
+DATA pairsOfRow<>+56(SB)/2, $0x000e
+DATA pairsOfRow<>+58(SB)/2, $0x001e
+DATA pairsOfRow<>+60(SB)/2, $0x000f
+DATA pairsOfRow<>+62(SB)/2, $0x001f
+GLOBL pairsOfRow<>(SB), RODATA|NOPTR, $64
+
+// func RoundedDots512(out *float32, step int, x *float32, xstride int, y *float32, ystride int, rows int, n int)
+// Requires: AVX, AVX512DQ, AVX512F, AVX512_BF16, BMI2
+TEXT ·RoundedDots512(SB), NOSPLIT, $0-64
+	MOVQ out+0(FP), AX
+	MOVQ step+8(FP), CX
+	SHLQ $0x02, CX
+	MOVQ x+16(FP), DX
+	MOVQ y+32(FP), BX
+	MOVQ rows+48(FP), SI
+	MOVQ xstride+24(FP), DI
+	SHLQ $0x02, DI
+	MOVQ ystride+40(FP), R8
+	SHLQ $0x02, R8
+
+row:
+	VXORPS Z0, Z0, Z0
+	VXORPS Z1, Z1, Z1
+	MOVQ   n+56(FP), R9
+	XORQ   R10, R10
+
+unrolled:
+	CMPQ           R9, $0x20
+	JLT            single
+	VMOVUPS        (DX)(R10*4), Z2
+	BYTE $0x62; BYTE $0xf2; BYTE $0x6f; BYTE $0x48; BYTE $0x72; BYTE $0xd2 // VCVTNE2PS2BF16 Z2, Z2, Z2
+	VPMOVZXWD      Y2, Z2
+	VPSLLD         $0x10, Z2, Z2
+	VMOVUPS        (BX)(R10*4), Z3
+	VFMADD231PS    Z3, Z2, Z0
+	VMOVUPS        64(DX)(R10*4), Z2
+	BYTE $0x62; BYTE $0xf2; BYTE $0x6f; BYTE $0x48; BYTE $0x72; BYTE $0xd2 // VCVTNE2PS2BF16 Z2, Z2, Z2
+	VPMOVZXWD      Y2, Z2
+	VPSLLD         $0x10, Z2, Z2
+	VMOVUPS        64(BX)(R10*4), Z3
+	VFMADD231PS    Z3, Z2, Z1
+	ADDQ           $0x20, R10
+	SUBQ           $0x20, R9
+	JMP            unrolled
+
+single:
+	CMPQ           R9, $0x10
+	JLT            tail
+	VMOVUPS        (DX)(R10*4), Z2
+	BYTE $0x62; BYTE $0xf2; BYTE $0x6f; BYTE $0x48; BYTE $0x72; BYTE $0xd2 // VCVTNE2PS2BF16 Z2, Z2, Z2
+	VPMOVZXWD      Y2, Z2
+	VPSLLD         $0x10, Z2, Z2
+	VMOVUPS        (BX)(R10*4), Z3
+	VFMADD231PS    Z3, Z2, Z0
+	ADDQ           $0x10, R10
+	SUBQ           $0x10, R9
+	JMP            single
+
+tail:
+	TESTQ          R9, R9
+	JEQ            done
+	MOVL           $0x0000ffff, R11
+	BZHIL          R9, R11, R11
+	KMOVW          R11, K1
+	VMOVUPS.Z      (DX)(R10*4), K1, Z2
+	BYTE $0x62; BYTE $0xf2; BYTE $0x6f; BYTE $0x48; BYTE $0x72; BYTE $0xd2 // VCVTNE2PS2BF16 Z2, Z2, Z2
+	VPMOVZXWD      Y2, Z2
+	VPSLLD         $0x10, Z2, Z2
+	VMOVUPS.Z      (BX)(R10*4), K1, Z3
+	VFMADD231PS    Z3, Z2, Z0
+
+done:
+	VADDPS        Z1, Z0, Z0
+	VEXTRACTF64X4 $0x01, Z0, Y1
+	VADDPS        Y1, Y0, Y1
+	VEXTRACTF128  $0x01, Y1, X0
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x4e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0xb1, X0, X1
+	VADDPS        X1, X0, X0
+	VMOVSS        X0, (AX)
+	ADDQ          CX, AX
+	ADDQ          DI, DX
+	ADDQ          R8, BX
+	DECQ          SI
+	JNE           row
+	VZEROUPPER
+	RET

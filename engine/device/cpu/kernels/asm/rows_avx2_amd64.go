@@ -83,11 +83,11 @@ func Attend2(s *float32, ld int, rows int, n int, width int, scale float32, most
 //go:noescape
 func AttendGrad2(p *float32, d *float32, ld int, rows int, n int, width int, scale float32, stats *float32)
 
-// RowDots2 writes the dot product of each row of x with that of y, both stride elements apart, to
-// elements of out that are step apart. There is a row.
+// RowDots2 writes the dot product of each row of x with that of y to elements of out that are step
+// apart. Strides are in elements, from row to row. There is a row.
 //
 //go:noescape
-func RowDots2(out *float32, step int, x *float32, y *float32, stride int, rows int, n int)
+func RowDots2(out *float32, step int, x *float32, xstride int, y *float32, ystride int, rows int, n int)
 
 // Zeros2 is the sum of 0*x over rows that are stride elements apart: 0 if all are finite, and NaN
 // if not. There is a row.

@@ -2339,57 +2339,59 @@ cleared:
 	VZEROUPPER
 	RET
 
-// func RowDots2(out *float32, step int, x *float32, y *float32, stride int, rows int, n int)
+// func RowDots2(out *float32, step int, x *float32, xstride int, y *float32, ystride int, rows int, n int)
 // Requires: AVX, FMA3
-TEXT ·RowDots2(SB), NOSPLIT, $0-56
+TEXT ·RowDots2(SB), NOSPLIT, $0-64
 	MOVQ out+0(FP), AX
 	MOVQ step+8(FP), CX
 	SHLQ $0x02, CX
 	MOVQ x+16(FP), DX
-	MOVQ y+24(FP), BX
-	MOVQ stride+32(FP), SI
-	SHLQ $0x02, SI
-	MOVQ rows+40(FP), DI
+	MOVQ y+32(FP), BX
+	MOVQ rows+48(FP), SI
+	MOVQ xstride+24(FP), DI
+	SHLQ $0x02, DI
+	MOVQ ystride+40(FP), R8
+	SHLQ $0x02, R8
 
 row:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
-	MOVQ   n+48(FP), R8
-	XORQ   R9, R9
+	MOVQ   n+56(FP), R9
+	XORQ   R10, R10
 
 unrolled:
-	CMPQ        R8, $0x10
+	CMPQ        R9, $0x10
 	JLT         single
-	VMOVUPS     (DX)(R9*4), Y2
-	VMOVUPS     (BX)(R9*4), Y3
+	VMOVUPS     (DX)(R10*4), Y2
+	VMOVUPS     (BX)(R10*4), Y3
 	VFMADD231PS Y2, Y3, Y0
-	VMOVUPS     32(DX)(R9*4), Y2
-	VMOVUPS     32(BX)(R9*4), Y3
+	VMOVUPS     32(DX)(R10*4), Y2
+	VMOVUPS     32(BX)(R10*4), Y3
 	VFMADD231PS Y2, Y3, Y1
-	ADDQ        $0x10, R9
-	SUBQ        $0x10, R8
+	ADDQ        $0x10, R10
+	SUBQ        $0x10, R9
 	JMP         unrolled
 
 single:
-	CMPQ        R8, $0x08
+	CMPQ        R9, $0x08
 	JLT         tail
-	VMOVUPS     (DX)(R9*4), Y2
-	VMOVUPS     (BX)(R9*4), Y3
+	VMOVUPS     (DX)(R10*4), Y2
+	VMOVUPS     (BX)(R10*4), Y3
 	VFMADD231PS Y2, Y3, Y0
-	ADDQ        $0x08, R9
-	SUBQ        $0x08, R8
+	ADDQ        $0x08, R10
+	SUBQ        $0x08, R9
 	JMP         single
 
 tail:
-	TESTQ       R8, R8
+	TESTQ       R9, R9
 	JEQ         done
-	LEAQ        lanes<>+0(SB), R10
-	NEGQ        R8
-	LEAQ        64(R10)(R8*4), R10
-	VMOVUPS     (R10), Y2
-	VMASKMOVPS  (DX)(R9*4), Y2, Y2
-	VMOVUPS     (R10), Y3
-	VMASKMOVPS  (BX)(R9*4), Y3, Y3
+	LEAQ        lanes<>+0(SB), R11
+	NEGQ        R9
+	LEAQ        64(R11)(R9*4), R11
+	VMOVUPS     (R11), Y2
+	VMASKMOVPS  (DX)(R10*4), Y2, Y2
+	VMOVUPS     (R11), Y3
+	VMASKMOVPS  (BX)(R10*4), Y3, Y3
 	VFMADD231PS Y2, Y3, Y0
 
 done:
@@ -2402,9 +2404,9 @@ done:
 	VADDPS       X0, X1, X1
 	VMOVSS       X1, (AX)
 	ADDQ         CX, AX
-	ADDQ         SI, DX
-	ADDQ         SI, BX
-	DECQ         DI
+	ADDQ         DI, DX
+	ADDQ         R8, BX
+	DECQ         SI
 	JNE          row
 	VZEROUPPER
 	RET

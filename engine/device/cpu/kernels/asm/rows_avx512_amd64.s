@@ -2339,55 +2339,57 @@ cleared:
 	VZEROUPPER
 	RET
 
-// func RowDots512(out *float32, step int, x *float32, y *float32, stride int, rows int, n int)
+// func RowDots512(out *float32, step int, x *float32, xstride int, y *float32, ystride int, rows int, n int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
-TEXT ·RowDots512(SB), NOSPLIT, $0-56
+TEXT ·RowDots512(SB), NOSPLIT, $0-64
 	MOVQ out+0(FP), AX
 	MOVQ step+8(FP), CX
 	SHLQ $0x02, CX
 	MOVQ x+16(FP), DX
-	MOVQ y+24(FP), BX
-	MOVQ stride+32(FP), SI
-	SHLQ $0x02, SI
-	MOVQ rows+40(FP), DI
+	MOVQ y+32(FP), BX
+	MOVQ rows+48(FP), SI
+	MOVQ xstride+24(FP), DI
+	SHLQ $0x02, DI
+	MOVQ ystride+40(FP), R8
+	SHLQ $0x02, R8
 
 row:
 	VXORPS Z0, Z0, Z0
 	VXORPS Z1, Z1, Z1
-	MOVQ   n+48(FP), R8
-	XORQ   R9, R9
+	MOVQ   n+56(FP), R9
+	XORQ   R10, R10
 
 unrolled:
-	CMPQ        R8, $0x20
+	CMPQ        R9, $0x20
 	JLT         single
-	VMOVUPS     (DX)(R9*4), Z2
-	VMOVUPS     (BX)(R9*4), Z3
+	VMOVUPS     (DX)(R10*4), Z2
+	VMOVUPS     (BX)(R10*4), Z3
 	VFMADD231PS Z2, Z3, Z0
-	VMOVUPS     64(DX)(R9*4), Z2
-	VMOVUPS     64(BX)(R9*4), Z3
+	VMOVUPS     64(DX)(R10*4), Z2
+	VMOVUPS     64(BX)(R10*4), Z3
 	VFMADD231PS Z2, Z3, Z1
-	ADDQ        $0x20, R9
-	SUBQ        $0x20, R8
+	ADDQ        $0x20, R10
+	SUBQ        $0x20, R9
 	JMP         unrolled
 
 single:
-	CMPQ        R8, $0x10
+	CMPQ        R9, $0x10
 	JLT         tail
-	VMOVUPS     (DX)(R9*4), Z2
-	VMOVUPS     (BX)(R9*4), Z3
+	VMOVUPS     (DX)(R10*4), Z2
+	VMOVUPS     (BX)(R10*4), Z3
 	VFMADD231PS Z2, Z3, Z0
-	ADDQ        $0x10, R9
-	SUBQ        $0x10, R8
+	ADDQ        $0x10, R10
+	SUBQ        $0x10, R9
 	JMP         single
 
 tail:
-	TESTQ       R8, R8
+	TESTQ       R9, R9
 	JEQ         done
-	MOVL        $0x0000ffff, R10
-	BZHIL       R8, R10, R10
-	KMOVW       R10, K1
-	VMOVUPS.Z   (DX)(R9*4), K1, Z2
-	VMOVUPS.Z   (BX)(R9*4), K1, Z3
+	MOVL        $0x0000ffff, R11
+	BZHIL       R9, R11, R11
+	KMOVW       R11, K1
+	VMOVUPS.Z   (DX)(R10*4), K1, Z2
+	VMOVUPS.Z   (BX)(R10*4), K1, Z3
 	VFMADD231PS Z2, Z3, Z0
 
 done:
@@ -2402,9 +2404,9 @@ done:
 	VADDPS        X1, X0, X0
 	VMOVSS        X0, (AX)
 	ADDQ          CX, AX
-	ADDQ          SI, DX
-	ADDQ          SI, BX
-	DECQ          DI
+	ADDQ          DI, DX
+	ADDQ          R8, BX
+	DECQ          SI
 	JNE           row
 	VZEROUPPER
 	RET

@@ -268,18 +268,19 @@ func (l *lang) attendGrad() {
 }
 
 func (l *lang) rowDots() {
-	l.define("RowDots", "func(out *float32, step int, x, y *float32, stride, rows, n int)",
-		"writes the dot product of each row of x with that of y, both stride elements apart, to",
-		"elements of out that are step apart. There is a row.")
-	out, step, x, y, stride, rows := l.param("out"), l.bytes("step"), l.param("x"), l.param("y"), l.bytes("stride"), l.param("rows")
+	l.define("RowDots", "func(out *float32, step int, x *float32, xstride int, y *float32, ystride, rows, n int)",
+		"writes the dot product of each row of x with that of y to elements of out that are step",
+		"apart. Strides are in elements, from row to row. There is a row.")
+	out, step, x, y, rows := l.param("out"), l.bytes("step"), l.param("x"), l.param("y"), l.param("rows")
+	xstride, ystride := l.bytes("xstride"), l.bytes("ystride")
 	l.Label("row")
 	sums := []value{l.zero(), l.zero()}
 	l.loop(l.param("n"), 2, func(u int, c cursor) { l.VFMADD231PS(l.get(x, c), l.get(y, c), sums[u]) })
 	l.VADDPS(sums[1], sums[0], sums[0])
 	l.VMOVSS(l.across(sums[0], l.VADDPS, nil), Mem{Base: out})
 	l.ADDQ(step, out)
-	l.ADDQ(stride, x)
-	l.ADDQ(stride, y)
+	l.ADDQ(xstride, x)
+	l.ADDQ(ystride, y)
 	l.DECQ(rows)
 	l.JNE(LabelRef("row"))
 	l.done()

@@ -27,6 +27,7 @@ func emitBF16(c *build.Context) {
 	emitGatherPairs(c)
 	emitPairApart(c)
 	emitSpreadPairs(c)
+	emitAttendPairs(c)
 }
 
 // dot adds the products of both halves of b and x to sum. Neither the assembler

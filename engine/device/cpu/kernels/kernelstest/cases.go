@@ -237,6 +237,11 @@ func drawCast(s Source) Sample {
 // stored is an array as bfloat16.
 func stored(a ref.Array) ref.Array {
 	a.Meta.DType = shape.BFloat16
+	return rounded(a)
+}
+
+// rounded is an array with its numbers rounded to bfloat16.
+func rounded(a ref.Array) ref.Array {
 	for i, x := range a.F {
 		a.F[i] = float64(ops.RoundBF16(float32(x)))
 	}

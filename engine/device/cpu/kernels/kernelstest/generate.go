@@ -13,7 +13,7 @@ import (
 var generateCases = map[string]func(s Source) Sample{
 	"cached_attention": func(s Source) Sample {
 		b, t, c := s.Dim("b", 3), s.Size("t", 40), s.Size("c", 90)
-		op := ops.CachedAttention{KVHeads: s.Size("groups", 2)}
+		op := ops.CachedAttention{KVHeads: s.Size("groups", 2), BF16: s.Bool("bf16")}
 		op.Heads = op.KVHeads * s.Size("shared", 3)
 		if s.Bool("windowed") {
 			op.Window = s.Size("window", 40)
@@ -21,12 +21,16 @@ var generateCases = map[string]func(s Source) Sample{
 		size := s.Size("width", 40)
 		d := op.KVHeads * size
 		places := b + s.Size("places", 2)
-		return Of(op, 2e-5, s.Normal(b, t, op.Heads*size+2*d), s.Normal(places, c, d), s.Normal(places, c, d), s.Extents(b, t, c, places))
+		tol, cached := 2e-5, func() ref.Array { return s.Normal(places, c, d) }
+		if op.BF16 {
+			tol, cached = RoundedAttention, func() ref.Array { return rounded(s.Normal(places, c, d)) }
+		}
+		return Of(op, tol, s.Normal(b, t, op.Heads*size+2*d), cached(), cached(), s.Extents(b, t, c, places))
 	},
 	"cache_write": func(s Source) Sample {
 		b, t, c, d := s.Dim("b", 3), s.Size("t", 9), s.Size("c", 20), s.Size("d", 20)
 		places := b + s.Size("places", 2)
-		return Of(ops.CacheWrite{Part: rapid.IntRange(1, 2).Draw(s.T, "part")}, 0, s.Normal(places, c, d), s.Normal(b, t, s.Size("more", 5)+3*d), s.Extents(b, t, c, places))
+		return Of(ops.CacheWrite{Part: rapid.IntRange(1, 2).Draw(s.T, "part"), BF16: s.Bool("bf16")}, 0, s.Normal(places, c, d), s.Normal(b, t, s.Size("more", 5)+3*d), s.Extents(b, t, c, places))
 	},
 	"state_write": func(s Source) Sample {
 		b, t, d := s.Dim("b", 3), s.Size("t", 9), s.Dim("d", 20)

@@ -27,6 +27,9 @@ import (
 // Scores that a row does not see are overwritten with zeros, and those are multiplied with
 // other positions' values. Where anything in a head is not finite, groups are of one row, so
 // that there are no such products.
+//
+// With BF16, factors are rounded before they are packed or multiplied, and are multiplied as float32, or
+// in pairs: see attention_pairs.go.
 var attentionKernels = work.Table{
 	"attention(f32)->f32,f32":                          newAttention,
 	"attention(f32,i32)->f32,f32":                      newAttention,
@@ -49,6 +52,7 @@ const (
 type heads struct {
 	op             ops.Attention
 	isa            isa.ISA
+	format         format // of factors
 	vec            *vec.Funcs
 	b, t, h, g, hd int
 	shared         int     // heads of queries for each of keys and values
@@ -68,6 +72,12 @@ type heads struct {
 func headsOf(on work.Target, n *graph.Node, op ops.Attention) heads {
 	s, l := work.In(n, 0).Shape, on.ISA
 	k := heads{op: op, isa: l, vec: l.Vec(), b: s[0], t: s[1], h: op.Heads, g: op.Groups(), hd: op.Size(s[2]), width: s[2]}
+	switch {
+	case op.BF16 && l == isa.AVX512 && on.Pairs && k.hd <= mostPaired:
+		k.format = formatPairs
+	case op.BF16:
+		k.format = formatRounded
+	}
 	k.shared, k.drop = k.h/k.g, dropout.NewDropper(on.ISA, op.Key(), op.P)
 	k.group, k.nr, k.depth = isaSizes[l].mr, isaSizes[l].nr, isaSizes[l].depth(k.hd)
 	k.across = work.CeilDiv(k.t, k.nr)
@@ -181,6 +191,36 @@ func (k *heads) wipe(o operand, lo, hi int) {
 	}
 }
 
+// factors are n rows of a head's operand as products take them: dst gets them where they are
+// rounded.
+func (k *heads) factors(dst []float32, o operand, n int) operand {
+	if k.format == formatFloat {
+		return o
+	}
+	for i := range n {
+		round(k.isa, dst[i*k.hd:][:k.hd], o.data[i*o.rs:][:k.hd])
+	}
+	return operand{data: dst, rs: k.hd, cs: 1}
+}
+
+// factorsSize is the elements of all that factors may write.
+func (k *heads) factorsSize() int {
+	if k.format == formatFloat {
+		return 0
+	}
+	return k.t * k.hd
+}
+
+// roundScores rounds rows of n numbers, ld elements apart, where factors are rounded.
+func (k *heads) roundScores(s []float32, rows, n int) {
+	for i := range rows {
+		if k.format == formatFloat {
+			return
+		}
+		round(k.isa, s[i*k.ld:][:n], s[i*k.ld:][:n])
+	}
+}
+
 // finite reports whether n rows of a head's operand are finite.
 func (k *heads) finite(o operand, n int) bool {
 	o.check(n, k.hd)
@@ -285,7 +325,11 @@ func wide(n int) int { return work.CeilDiv(n, scoreAlign) * scoreAlign }
 type attention struct{ heads }
 
 func newAttention(n *graph.Node, on work.Target) (work.Kernel, error) {
-	return &attention{headsOf(on, n, n.Op.(ops.Attention))}, nil
+	k := attention{headsOf(on, n, n.Op.(ops.Attention))}
+	if k.format == formatPairs {
+		return &attentionPairs{k}, nil
+	}
+	return &k, nil
 }
 
 func (k *attention) ScratchBytes() int64 { return 0 }
@@ -296,28 +340,38 @@ func (k *attention) Run(p work.Pool, a *work.Args) error {
 	return nil
 }
 
-func (k *attention) Chunk(i int) {
+// wiped is the head of keys and values of chunk i, and its queries that count. It writes zeros
+// for the others.
+func (k *attention) wiped(i int) (c, lo, live int) {
 	c, lo, hi := k.rangeOf(i)
-	live := max(lo, min(hi, k.length(c)))
+	live = max(lo, min(hi, k.length(c)))
 	from, to := k.queriesOf(c)
 	for head := from; head < to && live < hi; head++ {
 		k.wipe(k.rowsOf(k.y, head, 0), live, hi)
 		clear(k.lse[head*k.t+live : head*k.t+hi])
 	}
+	return c, lo, live
+}
+
+func (k *attention) Chunk(i int) {
+	c, lo, live := k.wiped(i)
 	if lo == live {
 		return
 	}
+	from, to := k.queriesOf(c)
 	_, first, end := k.span(c, lo, live)
 	ws := takeWorkspace()
 	defer ws.giveBack()
 	room := work.CeilDiv(k.group, vec.AttendRows) * vec.AttendRows
-	mem := ws.arena(k.packedSize() + k.rowsSize() + room*k.ld + 2*(k.t+room))
+	mem := ws.arena(k.packedSize() + k.rowsSize() + room*k.ld + 2*(k.t+room) + k.factorsSize())
 	h := attentionHead{ws: ws, c: c, lo: lo, hi: live, first: first, group: k.group}
 	h.keys, h.values, h.s = mem.cut(k.packedSize()), mem.cut(k.rowsSize()), mem.cut(room*k.ld)
 	h.most, h.sums = mem.cut(k.t+room), mem.cut(k.t+room)
-	k.pack(ws, h.keys, k.qkvOf(k.qkv, from, 1, first), end-first)
-	k.packRows(h.values, k.qkvOf(k.qkv, from, 2, first), end-first)
-	if !k.finite(k.qkvOf(k.qkv, from, 2, first), end-first) {
+	h.factors = mem.cut(k.factorsSize())
+	k.pack(ws, h.keys, k.factors(h.factors, k.qkvOf(k.qkv, from, 1, first), end-first), end-first)
+	values := k.factors(h.factors, k.qkvOf(k.qkv, from, 2, first), end-first)
+	k.packRows(h.values, values, end-first)
+	if !k.finite(values, end-first) {
 		h.group = 1
 	}
 	for head := from; head < to; head++ {
@@ -334,24 +388,32 @@ type attentionHead struct {
 	group           int
 	keys, values, s []float32
 	most, sums      []float32
+	factors         []float32 // of a head's rows
 }
 
 // head computes the queries of one head.
 func (k *attention) head(h *attentionHead, head int) {
+	queries := k.factors(h.factors, k.qkvOf(k.qkv, head, 0, h.lo), h.hi-h.lo)
 	for q0 := h.lo; q0 < h.hi; q0 += h.group {
 		q1 := min(q0+h.group, h.hi)
 		n, from, to := k.span(h.c, q0, q1)
 		first := h.first + k.panel(from-h.first)
-		k.against(h.ws, h.s, k.qkvOf(k.qkv, head, 0, q0), h.keys, q1-q0, first-h.first, to-h.first)
+		k.against(h.ws, h.s, queries.from(q0-h.lo, 0), h.keys, q1-q0, first-h.first, to-h.first)
 		k.masked(h.s, h.c, n, q0, q1, first, to, never)
 		k.vec.Attend(&h.s[0], k.ld, q1-q0, k.counted(q0, first, to), wide(to-first), k.scale, &h.most[q0], &h.sums[q0])
 		for q := q0; q < q1 && k.drop.Drops(); q++ {
 			_, end := k.op.Seen(q, n)
 			k.drop.Apply(h.s[(q-q0)*k.ld:][:end-first], k.index(head, q)+uint64(first))
 		}
+		k.roundScores(h.s, q1-q0, to-first)
 		k.weigh(h.ws, k.rowsOf(k.y, head, q0), h.s[from-first:], h.values, q1-q0, from-h.first, to-h.first)
 	}
-	sums := h.sums[h.lo:h.hi]
+	k.logs(head, h.lo, h.hi, h.most, h.sums)
+}
+
+// logs writes lse of queries lo..hi of a head.
+func (k *attention) logs(head, lo, hi int, most, sums []float32) {
+	sums = sums[lo:hi]
 	k.vec.Log(sums, sums)
-	k.vec.Add(k.lse[head*k.t+h.lo:head*k.t+h.hi], h.most[h.lo:h.hi], sums)
+	k.vec.Add(k.lse[head*k.t+lo:head*k.t+hi], most[lo:hi], sums)
 }

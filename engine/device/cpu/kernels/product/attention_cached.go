@@ -68,22 +68,41 @@ func (k *cachedAttention) Chunk(i int) {
 	before, n := at.Position, at.Count
 	first, _ := k.op.Seen(before, before+n) // of what the rows see
 	p := before - first
+	factors := 0
+	if k.op.BF16 {
+		factors = n * k.hd
+	}
 	ws := takeWorkspace()
 	defer ws.giveBack()
 	ld, room := wide(p+n)+scoreAlign, work.CeilDiv(n, vec.AttendRows)*vec.AttendRows
-	mem := ws.arena(room*ld + 2*room)
+	mem := ws.arena(room*ld + 2*room + 3*factors)
 	s, most, sums := mem.cut(room*ld), mem.cut(room), mem.cut(room)
 
-	queries := k.own(b, head, 0)
+	var own [3]operand // queries, keys and values, as products take them
+	for which := range own {
+		rows := k.own(b, head, which)
+		if own[which] = rows; k.op.BF16 {
+			own[which] = operand{data: mem.cut(factors), rs: k.hd, cs: 1}
+			for row := range n {
+				round(k.isa, own[which].data[row*k.hd:][:k.hd], rows.data[row*rows.rs:][:k.hd])
+			}
+		}
+	}
+	queries := own[0]
 	k.against(ws, s, ld, queries, k.cached(k.keys, at.Place, head, first), n, p)
-	k.against(ws, s[p:], ld, queries, k.own(b, head, 1), n, n)
+	k.against(ws, s[p:], ld, queries, own[1], n, n)
 	for row := range n {
 		from, _ := k.op.Seen(before+row, before+n)
 		fill(s[row*ld:][:from-first], never)
 	}
 	k.vec.Attend(&s[0], ld, n, p+1, wide(p+n), k.scale, &most[0], &sums[0])
+	for row := range n {
+		if k.op.BF16 {
+			round(k.isa, s[row*ld:][:p+n], s[row*ld:][:p+n])
+		}
+	}
 	k.weigh(ws, s, ld, k.cached(k.values, at.Place, head, first), k.yOf(b, head), n, p, false)
-	k.weigh(ws, s[p:], ld, k.own(b, head, 2), k.yOf(b, head), n, n, true)
+	k.weigh(ws, s[p:], ld, own[2], k.yOf(b, head), n, n, true)
 	for row := n; row < k.t; row++ {
 		clear(k.yOf(b, head)[row*k.h*k.hd:][:k.hd])
 	}

@@ -21,20 +21,33 @@ type attentionGrad struct {
 
 func newAttentionGrad(n *graph.Node, on work.Target) (work.Kernel, error) {
 	op := ops.Attention(n.Op.(ops.AttentionGrad))
-	return &attentionGrad{heads: headsOf(on, n, op)}, nil
+	k := attentionGrad{heads: headsOf(on, n, op)}
+	if k.format == formatPairs {
+		return &attentionGradPairs{k}, nil
+	}
+	return &k, nil
 }
 
 func (k *attentionGrad) ScratchBytes() int64 { return int64(k.b*k.g*(k.ranges-1)*k.t*2*k.hd) * 4 }
 
 func (k *attentionGrad) Run(p work.Pool, a *work.Args) error {
+	k.bindGrad(a)
+	k.run(p, k)
+	k.addRanges(p)
+	return nil
+}
+
+func (k *attentionGrad) bindGrad(a *work.Args) {
 	k.bind(a.In[0], a.In[1], a.In[2], a.In[4:])
 	k.dqkv, k.dy = work.Floats(a.Out[0], len(k.qkv)), work.Floats(a.In[3], len(k.y))
 	k.more = work.Floats(a.Scratch, int(k.ScratchBytes()/4))
-	k.run(p, k)
+}
+
+// addRanges adds up what ranges have for the positions of others.
+func (k *attentionGrad) addRanges(p work.Pool) {
 	if k.ranges > 1 {
 		work.Do(p, k.b*k.g*work.CeilDiv(k.t, gradRows), (*attentionRanges)(k))
 	}
-	return nil
 }
 
 // beyond is the dk (1) or dv (2) that range p > 0 of head c of keys and values has for the
@@ -82,6 +95,9 @@ type gradHead struct {
 	block, group         int
 	keys, values, plain  []float32 // plain are the keys not transposed
 	pm, ds, drops, stats []float32
+	finite               bool // the keys are
+	factors              []float32
+	queries, dy          operand // of the head, from row 0 on
 }
 
 // chunk readies the memory of chunk i, whose queries are lo..hi.
@@ -91,32 +107,35 @@ func (k *attentionGrad) chunk(ws *workspace, i, lo, hi int) gradHead {
 	if k.drop.Drops() {
 		drops = block * k.ld
 	}
-	mem := ws.arena(2*k.packedSize() + k.rowsSize() + 2*block*k.ld + 2*k.t + drops)
+	mem := ws.arena(2*k.packedSize() + k.rowsSize() + 2*block*k.ld + 2*k.t + drops + 2*k.factorsSize())
 	h := gradHead{ws: ws, c: c, p: i % k.ranges, lo: lo, hi: hi}
 	h.keys, h.values, h.plain = mem.cut(k.packedSize()), mem.cut(k.packedSize()), mem.cut(k.rowsSize())
 	h.pm, h.ds, h.drops = mem.cut(block*k.ld), mem.cut(block*k.ld), mem.cut(drops)
-	h.stats = mem.cut(2 * hi)
+	h.stats, h.factors = mem.cut(2*hi), mem.cut(2*k.factorsSize())
 	_, first, end := k.span(c, lo, hi)
 	h.first = first
 	head, _ := k.queriesOf(c)
-	k.pack(ws, h.keys, k.qkvOf(k.qkv, head, 1, first), end-first)
-	k.pack(ws, h.values, k.qkvOf(k.qkv, head, 2, first), end-first)
-	k.packRows(h.plain, k.qkvOf(k.qkv, head, 1, first), end-first)
+	k.pack(ws, h.values, k.factors(h.factors, k.qkvOf(k.qkv, head, 2, first), end-first), end-first)
+	keys := k.factors(h.factors, k.qkvOf(k.qkv, head, 1, first), end-first)
+	k.pack(ws, h.keys, keys, end-first)
+	k.packRows(h.plain, keys, end-first)
+	h.finite = k.finite(keys, end-first)
 	return h
 }
 
 // begin readies it for a head of queries.
 func (k *attentionGrad) begin(h *gradHead, head int) {
 	h.head, h.block, h.group = head, k.block(), k.group
-	y, dy := k.rowsOf(k.y, head, 0), k.rowsOf(k.dy, head, 0)
+	y := k.rowsOf(k.y, head, 0)
+	h.queries = k.factors(h.factors, k.qkvOf(k.qkv, head, 0, 0), h.hi)
+	h.dy = k.factors(h.factors[k.factorsSize():], k.rowsOf(k.dy, head, 0), h.hi)
 	y.check(h.hi, k.hd)
-	k.vec.RowDots(&h.stats[1], 2, &y.data[0], &dy.data[0], y.rs, h.hi, k.hd)
+	k.vec.RowDots(&h.stats[1], 2, &y.data[0], y.rs, &h.dy.data[0], h.dy.rs, h.hi, k.hd)
 	for q, v := range k.lse[head*k.t:][:h.hi] {
 		h.stats[2*q] = v
 	}
-	_, _, end := k.span(h.c, h.lo, h.hi)
 	// Where dy is not finite, neither is its delta.
-	if k.vec.Zeros(&h.stats[0], 0, 1, len(h.stats)) == 0 && k.finite(k.qkvOf(k.qkv, head, 0, 0), h.hi) && k.finite(k.qkvOf(k.qkv, head, 1, 0), end) {
+	if k.vec.Zeros(&h.stats[0], 0, 1, len(h.stats)) == 0 && k.finite(h.queries, h.hi) && h.finite {
 		return
 	}
 	h.group = 1
@@ -177,50 +196,63 @@ func (k *attentionGrad) queries(h *gradHead, q0, q, q1 int) {
 	if k.op.Full { // the block's products with dy and the queries go over the keys that any of it sees
 		_, _, to = k.span(h.c, q0, min(q0+h.block, h.hi))
 	}
-	first := k.firstOf(h, q0)
-	k.against(h.ws, pm, k.qkvOf(k.qkv, h.head, 0, q), h.keys, rows, first-h.first, to-h.first)
-	k.against(h.ws, ds, k.rowsOf(k.dy, h.head, q), h.values, rows, first-h.first, to-h.first)
-	k.masked(pm, h.c, n, q, q1, first, to, never)
-	for i := range rows {
-		if !k.drop.Drops() {
-			break
-		}
-		_, end := k.op.Seen(q+i, n)
-		m, x := h.drops[at+i*k.ld:][:end-first], ds[i*k.ld:]
-		k.drop.Factors(m, k.index(h.head, q+i)+uint64(first))
-		k.vec.Mul(x[:len(m)], x[:len(m)], m)
+	first := k.firstOf(h.c, h.first, q0)
+	k.against(h.ws, pm, h.queries.from(q, 0), h.keys, rows, first-h.first, to-h.first)
+	k.against(h.ws, ds, h.dy.from(q, 0), h.values, rows, first-h.first, to-h.first)
+	drops := h.drops
+	if k.drop.Drops() {
+		drops = drops[at:]
 	}
-	k.vec.AttendGrad(&pm[0], &ds[0], k.ld, rows, k.counted(q, first, to), wide(to-first), k.scale, &h.stats[2*q])
-	k.masked(ds, h.c, n, q, q1, first, to, 0) // 0 times what is not finite is not 0
-	for i := range rows {
-		if !k.drop.Drops() {
-			break
-		}
-		_, end := k.op.Seen(q+i, n)
-		m, x := h.drops[at+i*k.ld:][:end-first], pm[i*k.ld:]
-		k.vec.Mul(x[:len(m)], x[:len(m)], m)
-	}
+	k.weights(h.head, h.c, n, q, q1, first, to, pm, ds, drops, h.stats[2*q:])
+	k.roundScores(pm, rows, to-first)
+	k.roundScores(ds, rows, to-first)
 	from, _ := k.seen(h.c, q, n)
 	k.weigh(h.ws, k.qkvOf(k.dqkv, h.head, 0, q), ds[from-first:], h.plain, rows, from-h.first, to-h.first)
 }
 
-// firstOf is the key with which the rows of the block of query q0 begin.
-func (k *attentionGrad) firstOf(h *gradHead, q0 int) int {
-	_, from, _ := k.span(h.c, q0, q0+1)
-	return h.first + k.panel(from-h.first)
+// weights turns rows of scores of queries q..q1 and keys first..to, and of the products of dy and values, into P M
+// and ds. drops get M where there is dropout.
+func (k *attentionGrad) weights(head, c, n, q, q1, first, to int, pm, ds, drops, stats []float32) {
+	rows := q1 - q
+	k.masked(pm, c, n, q, q1, first, to, never)
+	for i := range rows {
+		if !k.drop.Drops() {
+			break
+		}
+		_, end := k.op.Seen(q+i, n)
+		m, x := drops[i*k.ld:][:end-first], ds[i*k.ld:]
+		k.drop.Factors(m, k.index(head, q+i)+uint64(first))
+		k.vec.Mul(x[:len(m)], x[:len(m)], m)
+	}
+	k.vec.AttendGrad(&pm[0], &ds[0], k.ld, rows, k.counted(q, first, to), wide(to-first), k.scale, &stats[0])
+	k.masked(ds, c, n, q, q1, first, to, 0) // 0 times what is not finite is not 0
+	for i := range rows {
+		if !k.drop.Drops() {
+			break
+		}
+		_, end := k.op.Seen(q+i, n)
+		m, x := drops[i*k.ld:][:end-first], pm[i*k.ld:]
+		k.vec.Mul(x[:len(m)], x[:len(m)], m)
+	}
+}
+
+// firstOf is the key with which the rows of the block of query q0 begin, of a chunk whose keys begin with least.
+func (k *attentionGrad) firstOf(c, least, q0 int) int {
+	_, from, _ := k.span(c, q0, q0+1)
+	return least + k.panel(from-least)
 }
 
 // add adds the contributions of queries q0..q1 to dk and dv. Of a causal block, keys among
 // its queries are first seen by those of their own group, and only by those and later ones.
 func (k *attentionGrad) add(h *gradHead, q0, q1 int) {
 	_, from, to := k.span(h.c, q0, q1)
-	first := k.firstOf(h, q0)
+	first := k.firstOf(h.c, h.first, q0)
 	head, _ := k.queriesOf(h.c)
 	for _, p := range [2]struct {
 		weights []float32
 		rows    operand
 		which   int
-	}{{h.ds, k.qkvOf(k.qkv, h.head, 0, q0), 1}, {h.pm, k.rowsOf(k.dy, h.head, q0), 2}} {
+	}{{h.ds, h.queries.from(q0, 0), 1}, {h.pm, h.dy.from(q0, 0), 2}} {
 		own := k.qkvOf(k.dqkv, head, p.which, 0)
 		// those adds to the keys lo..hi, of out, the contributions of queries q on.
 		those := func(out operand, q, lo, hi int, add bool) {

@@ -29,7 +29,7 @@ func TestBF16AllWays(t *testing.T) {
 		r.On.Pairs = pairs
 		t.Run(fmt.Sprint("pairs ", pairs), func(t *testing.T) {
 			for name, test := range map[string]func(t *testing.T, r kernelstest.Rig){
-				"core": testCore, "edges": testEdges, "not finite": testNonFiniteProducts, "whole": testPackedAsAWhole, "reference": testBF16Products,
+				"core": testCore, "edges": testEdges, "not finite": testNonFiniteProducts, "whole": testPackedAsAWhole, "reference": testBF16Products, "attention": testBF16Attention,
 			} {
 				t.Run(name, func(t *testing.T) {
 					t.Parallel()
@@ -48,6 +48,24 @@ func testBF16Products(t *testing.T, r kernelstest.Rig) {
 		op.BF16 = true
 		m.Op = op
 		r.Check(t, m, s.Rng.Uint64())
+	})
+}
+
+func testBF16Attention(t *testing.T, r kernelstest.Rig) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := kernelstest.NewSource(t)
+		for _, kind := range []string{"attention", "attention_grad"} {
+			m := kernelstest.Cases[kind](s)
+			if op, ok := m.Op.(ops.Attention); ok && !op.BF16 {
+				op.BF16 = true
+				m.Op, m.Tol = op, kernelstest.RoundedAttention
+			}
+			if op, ok := m.Op.(ops.AttentionGrad); ok && !op.BF16 {
+				op.BF16 = true
+				m.Op, m.Tol = op, kernelstest.RoundedAttention
+			}
+			r.Check(t, m, s.Rng.Uint64())
+		}
 	})
 }
 
@@ -305,4 +323,69 @@ func TestSplitIsAsExactAsVectors(t *testing.T) {
 			t.Error("vectors are more exact")
 		}
 	}
+}
+
+// TestAttentionCopiesRound compares what attention in pairs copies with the rounding of one
+// number. What is below the least normal number may be zero.
+func TestAttentionCopiesRound(t *testing.T) {
+	if isa.Best() < isa.AVX512 || !cpu.X86.HasAVX512BF16 {
+		return // then nothing calls them
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		s := kernelstest.NewSource(t)
+		half := func(x float32) uint16 { return uint16(math.Float32bits(ops.RoundBF16(x)) >> 16) }
+		same := func(where string, got, want uint16) {
+			if got != want && max(got&0x7fff, want&0x7fff) > 0x80 {
+				t.Fatalf("%s is %#x, expected %#x", where, got, want)
+			}
+		}
+		rows, cols := s.Size("rows", 9), s.Size("cols", 100)
+		words, stride := halfWords(cols), work.CeilDiv(cols, 16)*16+s.Size("more", 20)
+		x := allKinds(s, rows*stride)
+		finite := true
+		for i := range rows {
+			for _, v := range x[i*stride:][:cols] {
+				finite = finite && !math.IsInf(float64(ops.RoundBF16(v)), 0) && v == v
+			}
+		}
+		halves := make([]float32, rows*words)
+		if got := halveRows(&halves[0], words, &x[0], stride, cols, rows); got != finite {
+			t.Fatalf("finite: got %v, expected %v", got, finite)
+		}
+		of := func(words []float32, j int) uint16 {
+			return uint16(math.Float32bits(words[j/2]) >> (j % 2 * 16))
+		}
+		for i := range rows {
+			for j := range 2 * words {
+				want := uint16(0)
+				if j < cols {
+					want = half(x[i*stride+j])
+				}
+				same(fmt.Sprintf("halved number %d of row %d", j, i), of(halves[i*words:], j), want)
+			}
+		}
+		step := 32*work.CeilDiv(rows, 2) + s.Size("apart", 20)
+		panels := make([]float32, work.CeilDiv(cols, 32)*step)
+		spreadHalves(&panels[0], step, &halves[0], words, cols, rows)
+		for i := range 2 * work.CeilDiv(rows, 2) {
+			for j := range cols {
+				want := uint16(0)
+				if i < rows {
+					want = half(x[i*stride+j])
+				}
+				same(fmt.Sprintf("column %d of row %d in pairs", j, i), of(panels[j/32*step+i/2*32+j%32:], i%2), want)
+			}
+		}
+		if rows < 2 {
+			return
+		}
+		step = 16*(rows/2) + s.Size("apart", 20)
+		made := make([]float32, work.CeilDiv(cols, 16)*step)
+		strips(&made[0], step, &x[0], stride, cols, rows/2)
+		for i := range rows / 2 * 2 {
+			for j := range cols {
+				same(fmt.Sprintf("column %d of row %d in strips", j, i), of(made[j/16*step+i/2*16+j%16:], i%2), half(x[i*stride+j]))
+			}
+		}
+	})
 }

@@ -319,6 +319,30 @@ func spreadPairs(dst *float32, step int, src *float32, srs, cols, k int) {
 	asm.SpreadPairsBF16(dst, step, src, srs, cols, k)
 }
 
+// halveRows rounds rows of cols numbers to bfloat16, two in a word, and fills each up
+// with zeros to a whole number of 16 words. It reports whether all rounded numbers are
+// finite. It needs AVX512.
+func halveRows(dst *float32, drs int, src *float32, srs, cols, rows int) bool {
+	return asm.HalveRows512(dst, drs, src, srs, cols, rows) == 0
+}
+
+// spreadHalves is spreadPairs for rows that halveRows wrote. It needs AVX512.
+func spreadHalves(dst *float32, step int, src *float32, srs, cols, k int) {
+	asm.SpreadHalves512(dst, step, src, srs, cols, k)
+}
+
+// strips rounds pairs of rows to bfloat16 and copies them to strips of 16 columns, step
+// words apart: a pair becomes a row of a strip. It needs AVX512.
+func strips(dst *float32, step int, src *float32, srs, cols, pairs int) {
+	asm.Strips512(dst, step, src, srs, cols, pairs)
+}
+
+// roundedDots writes the dot product of each row of x, rounded to bfloat16, with that of
+// y to elements of out that are step apart. It needs AVX512.
+func roundedDots(out *float32, step int, x *float32, xstride int, y *float32, ystride, rows, n int) {
+	asm.RoundedDots512(out, step, x, xstride, y, ystride, rows, n)
+}
+
 // tiles22 computes rows of a product by tiles: see multiplyTiles. It needs AMX.
 func tiles22(shapes *byte, c *float32, ldc int, a, b *float32, step, rows, cols, panels, k int, sums *float32) {
 	asm.Tiles22(shapes, c, ldc, a, b, step, rows, cols, panels, k, sums)

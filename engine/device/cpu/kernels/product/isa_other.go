@@ -190,6 +190,30 @@ func spreadPairs(dst *float32, step int, src *float32, srs, cols, k int) {
 	panic("BUG: spreadPairs needs AVX512")
 }
 
+// halveRows rounds rows of cols numbers to bfloat16, two in a word, and fills each up
+// with zeros to a whole number of 16 words. It reports whether all rounded numbers are
+// finite. It needs AVX512.
+func halveRows(dst *float32, drs int, src *float32, srs, cols, rows int) bool {
+	panic("BUG: halveRows needs AVX512")
+}
+
+// spreadHalves is spreadPairs for rows that halveRows wrote. It needs AVX512.
+func spreadHalves(dst *float32, step int, src *float32, srs, cols, k int) {
+	panic("BUG: spreadHalves needs AVX512")
+}
+
+// strips rounds pairs of rows to bfloat16 and copies them to strips of 16 columns, step
+// words apart: a pair becomes a row of a strip. It needs AVX512.
+func strips(dst *float32, step int, src *float32, srs, cols, pairs int) {
+	panic("BUG: strips needs AVX512")
+}
+
+// roundedDots writes the dot product of each row of x, rounded to bfloat16, with that of
+// y to elements of out that are step apart. It needs AVX512.
+func roundedDots(out *float32, step int, x *float32, xstride int, y *float32, ystride, rows, n int) {
+	panic("BUG: roundedDots needs AVX512")
+}
+
 // tiles22 computes rows of a product by tiles: see multiplyTiles. It needs AMX.
 func tiles22(shapes *byte, c *float32, ldc int, a, b *float32, step, rows, cols, panels, k int, sums *float32) {
 	panic("BUG: tiles22 needs AMX")

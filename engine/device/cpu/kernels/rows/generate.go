@@ -46,12 +46,14 @@ func (e *extents) of(b int) ops.Extent { return ops.ExtentOf(e.words, b) }
 type cacheWrite struct {
 	extents
 	places, c, d, width, from int // from is where the keys or values begin in the width of qkv
+	bf16                      bool
 }
 
 func newCacheWrite(n *graph.Node, _ work.Target) (work.Kernel, error) {
 	cache, x := work.In(n, 0).Shape, work.In(n, 1).Shape
 	k := &cacheWrite{extents: extents{b: x[0], t: x[1]}, places: cache[0], c: cache[1], d: cache[2], width: x[2]}
-	k.from = n.Op.(ops.CacheWrite).From(k.width, k.d)
+	op := n.Op.(ops.CacheWrite)
+	k.from, k.bf16 = op.From(k.width, k.d), op.BF16
 	return k, nil
 }
 
@@ -69,7 +71,14 @@ func (k *cacheWrite) Run(_ work.Pool, a *work.Args) error {
 	for b := range k.b {
 		at := k.of(b)
 		for i := range at.Count {
-			copy(y[(at.Place*k.c+at.Position+i)*k.d:][:k.d], x[(b*k.t+i)*k.width+k.from:])
+			row := y[(at.Place*k.c+at.Position+i)*k.d:][:k.d]
+			copy(row, x[(b*k.t+i)*k.width+k.from:])
+			for j, v := range row {
+				if !k.bf16 {
+					break
+				}
+				row[j] = ops.RoundBF16(v)
+			}
 		}
 	}
 	return nil

@@ -158,9 +158,9 @@ func attendGrad(p, d *float32, ld, rows, n, width int, scale float32, stats *flo
 	}
 }
 
-func rowDots(out *float32, step int, x, y *float32, stride, rows, n int) {
+func rowDots(out *float32, step int, x *float32, xstride int, y *float32, ystride, rows, n int) {
 	for r := range rows {
-		row(out, step, r, 1)[0] = float32(dot(row(x, stride, r, n), row(y, stride, r, n)))
+		row(out, step, r, 1)[0] = float32(dot(row(x, xstride, r, n), row(y, ystride, r, n)))
 	}
 }
 

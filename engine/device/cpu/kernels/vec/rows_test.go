@@ -103,11 +103,11 @@ func TestRowsAgreeWithGeneric(t *testing.T) {
 
 func TestRowDotsAndZeros(t *testing.T) {
 	eachTable(t, func(t *rapid.T, f *Funcs, rng *rand.Rand, n int) {
-		rows, stride := 1+rng.IntN(5), n+rng.IntN(20)
-		x, y := ordinary(rng, rows*stride+1), ordinary(rng, rows*stride+1)
+		rows, stride, other := 1+rng.IntN(5), n+rng.IntN(20), n+rng.IntN(20)
+		x, y := ordinary(rng, rows*stride+1), ordinary(rng, rows*other+1)
 		out, want := make([]float32, 3*rows), make([]float32, 3*rows)
-		f.RowDots(&out[0], 3, &x[0], &y[0], stride, rows, n)
-		rowDots(&want[0], 3, &x[0], &y[0], stride, rows, n)
+		f.RowDots(&out[0], 3, &x[0], stride, &y[0], other, rows, n)
+		rowDots(&want[0], 3, &x[0], stride, &y[0], other, rows, n)
 		same(t, "dots", out, want, 1e-5)
 		if z := f.Zeros(&x[0], stride, rows, n); z != 0 {
 			t.Fatalf("zeros of finite rows: got %v", z)

@@ -92,8 +92,8 @@ type Rows struct {
 	Attend     func(s *float32, ld, rows, n, width int, scale float32, most, sums *float32)
 	AttendGrad func(p, d *float32, ld, rows, n, width int, scale float32, stats *float32)
 
-	RowDots func(out *float32, step int, x, y *float32, stride, rows, n int) // of each row of x with that of y
-	Zeros   func(x *float32, stride, rows, n int) float32                    // the sum of 0*x: NaN unless all are finite
+	RowDots func(out *float32, step int, x *float32, xstride int, y *float32, ystride, rows, n int) // of each row of x with that of y
+	Zeros   func(x *float32, stride, rows, n int) float32                                           // the sum of 0*x: NaN unless all are finite
 }
 
 // AttendRows is the most rows that [Rows].Attend takes together.
