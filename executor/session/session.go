@@ -171,7 +171,7 @@ func (s *Session) planner(like planning.Planner) *planning.Planner {
 	if s.held.crew != nil {
 		p.Times = s.rankTimes
 	}
-	p.Shared = s.held.shared != nil
+	p.Shared, p.Answering = s.held.shared != nil, !s.trains
 	p.Steps = planning.Steps{Batch: s.Sizes.Batch, Microbatches: s.Sizes.Microbatches, LastOf: s.Sizes.LastOf}
 	p.Specs = specsOf(s.Devices)
 	if p.Shared {
