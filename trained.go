@@ -171,8 +171,8 @@ func (t *Trained) GenerateAll(ctx context.Context, list []GenerateOptions, emit 
 }
 
 // Notes say how evaluation is other than its user may expect: what percentages of
-// memory became, less memory than a microbatch would take, and a model that was
-// trained on one batch.
+// memory became, less memory than a microbatch would take, pins to devices that there are
+// not, and a model that was trained on one batch.
 func (t *Trained) Notes() []string {
 	if t.checkOpened() != nil {
 		return nil

@@ -14,7 +14,7 @@ var deviceID = text{valid: "a device such as cpu:0 (1/cpu:0 of rank 1)", pattern
 // pins are devices by the name of a block or an op.
 type pins struct{}
 
-func (pins) expect() string { return "devices by block or op, such as {embed: cpu:0}" }
+func (pins) expect() string { return "devices by block or op, such as {embed: cpu:0}, or {} for none" }
 
 func (p pins) decode(d *decoder, n *yaml.Node, path string, dst any) {
 	if n.Kind != yaml.MappingNode {

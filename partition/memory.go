@@ -55,6 +55,9 @@ func (e *MemoryError) Error() string {
 		ErrMemory, e.FloorOf, e.ID, needed, usageText(e.FloorBy), limit, e.advice, exactText(e.least))
 }
 
+// Needed is the memory of the device with which the error says that a plan fits, in bytes.
+func (e *MemoryError) Needed() int64 { return e.least }
+
 // Unwrap is ErrMemory.
 func (e *MemoryError) Unwrap() error { return ErrMemory }
 

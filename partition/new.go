@@ -60,6 +60,26 @@ func (s *settings) findPieces(g *graph.Graph) (err error) {
 	return nil
 }
 
+// CheckPins refuses the options' pins as [New] does for a step's graph: those of names that are neither blocks nor ops, and of ops
+// that stay with others.
+func CheckPins(g *graph.Graph, o PlanOptions) error {
+	s := settings{PlanOptions: o}
+	if err := s.findPieces(g); err != nil {
+		return err
+	}
+	pin, _ := s.pins()
+	return cut.CheckPins(g, nodes.Blocks(g), cut.Options{Devices: o.Devices, Pin: pin, Pieces: s.pinned})
+}
+
+// PinsIn are the pins of blocks that a graph has, and of those of its ops that can be apart from their block.
+func PinsIn(g *graph.Graph, pins map[string]int) map[string]int {
+	in := map[string]int{}
+	for _, name := range pieces.In(g, slices.Collect(maps.Keys(pins))) {
+		in[name] = pins[name]
+	}
+	return in
+}
+
 // keepUsed drops the forecasts of devices without a stage, and those that were not made. An evaluation has a plan for each
 // group of devices, and each was made for all devices: those of 2,048 groups would hold
 // four million forecasts.
@@ -218,7 +238,17 @@ func planOnce(g *graph.Graph, s settings, check *stop.Check, rival *forecast.Sho
 // cutting is how a graph is cut with these options: for the first replica.
 func (s settings) cutting(idx *nodes.Index) cut.Options {
 	s.PlanOptions = s.ofOne()
-	blocks, ops := map[string]int{}, map[string]int{}
+	blocks, ops := s.pins()
+	return cut.Options{
+		Devices: s.Devices, Pipeline: s.pipeline(), Stages: s.Stages, Why: s.Why, Pin: blocks, Pieces: s.pinned, Ops: ops, Count: s.Count,
+		Supports: s.Supports, Speeds: s.speeds(), Blocks: s.BlockSeconds,
+		Predict: func(c cut.Cut, microbatches int) float64 { return s.predictCut(idx, c, microbatches) },
+	}
+}
+
+// pins are the devices of pinned blocks, and those of pinned ops.
+func (s settings) pins() (blocks, ops map[string]int) {
+	blocks, ops = map[string]int{}, map[string]int{}
 	for name, d := range s.Pin {
 		if s.pinned.Is(name) {
 			ops[name] = d
@@ -226,11 +256,7 @@ func (s settings) cutting(idx *nodes.Index) cut.Options {
 			blocks[name] = d
 		}
 	}
-	return cut.Options{
-		Devices: s.Devices, Pipeline: s.pipeline(), Stages: s.Stages, Why: s.Why, Pin: blocks, Pieces: s.pinned, Ops: ops, Count: s.Count,
-		Supports: s.Supports, Speeds: s.speeds(), Blocks: s.BlockSeconds,
-		Predict: func(c cut.Cut, microbatches int) float64 { return s.predictCut(idx, c, microbatches) },
-	}
+	return blocks, ops
 }
 
 // placeFor assigns nodes and variables to the stages of a cut. With ShardOptimizer it also

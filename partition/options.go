@@ -11,6 +11,7 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/internal/units"
+	"github.com/berth-ml/berth/partition/cut"
 	"github.com/berth-ml/berth/partition/nodes"
 	"github.com/berth-ml/berth/partition/order"
 	"github.com/berth-ml/berth/partition/parts"
@@ -217,9 +218,9 @@ func (o *PlanOptions) checkDevices() error {
 			return fmt.Errorf("%w: stage %d is on %s, %s", ErrStages, s, o.Devices[d].ID, o.firstHas(first))
 		}
 	}
-	for _, block := range slices.Sorted(maps.Keys(o.Pin)) {
-		if d := o.Pin[block]; d >= len(first) {
-			return fmt.Errorf("%w: block %q is pinned to %s, %s", ErrStages, block, o.Devices[d].ID, o.firstHas(first))
+	for _, name := range slices.Sorted(maps.Keys(o.Pin)) {
+		if d := o.Pin[name]; d >= len(first) {
+			return cut.AsPin(fmt.Errorf("%q is pinned to %s, %s", name, o.Devices[d].ID, o.firstHas(first)))
 		}
 	}
 	return nil

@@ -164,12 +164,12 @@ func TestStagesThatCannotBe(t *testing.T) {
 	for want, o := range map[string]PlanOptions{
 		"there is no device": {},
 		"-1 stages":          {Devices: one, Count: -1},
-		"Count asks for 2 stages, but 1 are listed":                                               {Devices: one, Count: 2, Stages: [][]string{{"b0"}}},
-		"a stage is on device 7, but there are 2 devices":                                         {Devices: two, Pin: map[string]int{"b0": 7}},
-		"put both in one stage":                                                                   {Devices: two, Stages: [][]string{{"b1", "b2"}, {"b0"}}},
-		`block "b0" is pinned to cpu:1, and the first of 2 replicas has cpu:0`:                    {Devices: two, Pin: map[string]int{"b0": 1}, Replicas: 2, Microbatches: 2, Reduction: ReduceTree},
-		`block "b1" is pinned to cpu:1, and the first of 2 replicas has cpu:0; name one of those`: {Devices: two, Pin: map[string]int{"b1": 1}, Stages: [][]string{{"b0", "b1", "b2"}}, Replicas: 2, Microbatches: 2, Reduction: ReduceTree},
-		`stage 1 is on cpu:1, and the first`:                                                      {Devices: two, On: []int{0, 1}, Stages: [][]string{{"b0", "b1"}, {"b2"}}, Replicas: 2, Microbatches: 2, Reduction: ReduceTree},
+		"Count asks for 2 stages, but 1 are listed":                                         {Devices: one, Count: 2, Stages: [][]string{{"b0"}}},
+		"a stage is on device 7, but there are 2 devices":                                   {Devices: two, Pin: map[string]int{"b0": 7}},
+		"put both in one stage":                                                             {Devices: two, Stages: [][]string{{"b1", "b2"}, {"b0"}}},
+		`"b0" is pinned to cpu:1, and the first of 2 replicas has cpu:0`:                    {Devices: two, Pin: map[string]int{"b0": 1}, Replicas: 2, Microbatches: 2, Reduction: ReduceTree},
+		`"b1" is pinned to cpu:1, and the first of 2 replicas has cpu:0; name one of those`: {Devices: two, Pin: map[string]int{"b1": 1}, Stages: [][]string{{"b0", "b1", "b2"}}, Replicas: 2, Microbatches: 2, Reduction: ReduceTree},
+		`stage 1 is on cpu:1, and the first`:                                                {Devices: two, On: []int{0, 1}, Stages: [][]string{{"b0", "b1"}, {"b2"}}, Replicas: 2, Microbatches: 2, Reduction: ReduceTree},
 	} {
 		if _, err := New(g, o); !errors.Is(err, ErrStages) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)

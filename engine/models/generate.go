@@ -37,12 +37,15 @@ func (s Spec) Positions() (least int) {
 	return least
 }
 
+// SampleLayer is the type of the layer that draws the next token from what the model gives for it.
+const SampleLayer = "sample"
+
 // sampled appends the choice of a token for each text.
 func (c *context) sampled(logits *graph.Value) {
 	if c.b.Err() != nil {
 		return
 	}
-	defer c.b.In(c.endLayer("sample", GenerateToken))()
+	defer c.b.In(c.endLayer(SampleLayer, GenerateToken))()
 	logits = c.lastRow(logits)
 	s := logits.Meta.Shape
 	if logits.Meta.DType != shape.Float32 || s.Rank() != 3 || s[1] != 1 || s[2] < max(1, c.spec.Tokens) {

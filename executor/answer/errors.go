@@ -36,7 +36,7 @@ func Advised(err error) error {
 
 // notFinite says what to do where other weights alone help.
 func notFinite(err error) error {
-	return fmt.Errorf("%w: use other weights (--checkpoint, --last)", err)
+	return fmt.Errorf("%w: %s", err, otherWeights)
 }
 
 // Kept says what to do where a run that trains meanwhile has deleted the checkpoint.

@@ -155,8 +155,11 @@ func (o *OddAnswers) Text() string {
 	return fmt.Sprintf("%d of %d answers are not finite, the first that of index %d: %s", o.odd, o.all, o.first, OtherWeights)
 }
 
+// otherWeights is the advice where they alone help. The weights may be a checkpoint's, or those of a file.
+const otherWeights = "use other weights (another --checkpoint, or another file of --init)"
+
 // OtherWeights is the advice about values that are not finite.
-const OtherWeights = "use other weights (--checkpoint, --last), or look for samples that are out of range"
+const OtherWeights = otherWeights + ", or look for samples that are out of range"
 
 // answered are the numbers of an output that its Prediction has: all of them, or for
 // classes those of the last position of a sequence.

@@ -13,6 +13,7 @@ import (
 	"github.com/berth-ml/berth/datasets/chat"
 	"github.com/berth-ml/berth/datasets/tokenizer"
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/engine/osfile"
 	"github.com/berth-ml/berth/engine/safetensors"
 	"github.com/berth-ml/berth/executor/infer"
@@ -138,6 +139,9 @@ func (t *Text) Result() Generation { return t.res }
 
 // Ended words the error with which a text ended, which says what to do.
 func (t *Text) Ended(ctx context.Context, err error) error {
+	if e, ok := errors.AsType[*device.NonFiniteError](err); ok && e.Node != nil && e.Node.Layer != nil && e.Node.Layer.Type == models.SampleLayer { // what it reads is not finite
+		err = errs.With(errors.New("what the model gives for the next token is not finite"), err)
+	}
 	switch {
 	case errors.Is(err, device.ErrNonFinite), errors.Is(err, safetensors.ErrFinite) && !osfile.Advised(err):
 		err = notFinite(err)

@@ -74,7 +74,11 @@ func (s *Session) Placed(err error) error {
 		if plain || errors.As(err, &e) {
 			dev = e.Device
 		}
-		return fmt.Errorf("%w (%s)", err, memoryFrom(c, s.at[dev]))
+		from := memoryFrom(c, s.at[dev])
+		if dev < len(s.percentOf) && e != nil {
+			from = enoughOf(s.percentOf[dev], e.Needed()) + from
+		}
+		return fmt.Errorf("%w (%s)", err, from)
 	}
 	return err
 }

@@ -71,6 +71,17 @@ func limitNote(id device.ID, m configs.Memory, bytes, peak int64) string {
 	return note
 }
 
+// enoughOf is the least whole percentage of a device's peak that is so many bytes, for people: "44%; ". It is empty where all of it
+// is too little.
+func enoughOf(peak, bytes int64) string {
+	for percent := 1; percent <= 100 && peak > 0; percent++ {
+		if (configs.Memory{Percent: float64(percent)}).Of(peak) >= bytes {
+			return fmt.Sprintf("%d%%; ", percent)
+		}
+	}
+	return ""
+}
+
 // memoryFrom names the place that limits the memory of a device: a flag, a
 // variable, or a line of the config. Without a limit it names the key.
 func memoryFrom(c *configs.Config, dev int) string {

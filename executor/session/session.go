@@ -53,6 +53,7 @@ type Session struct {
 	link      partition.Link    // between ranks
 	notes     []string
 	limits    []string // that percentages of memory became
+	percentOf []int64  // per device, the bytes that its percentage is of; 0: it has none. Nil: no device has
 	held      *held
 
 	part  string // behind the name on shared devices, of a session on a part of the devices: ":cpu:1"
@@ -123,7 +124,18 @@ func (s *Session) limit() error {
 		end := first + len(slices.DeleteFunc(slices.Clone(s.of), func(rank int) bool { return rank != s.held.crew.Rank() }))
 		at, specs, peaks = at[first:end], specs[first:end], peaks[first:end]
 	}
-	var err error
+	all, err := oneByOne(c.Devices)
+	if err != nil {
+		return err
+	}
+	if s.held.crew == nil {
+		s.percentOf = make([]int64, len(peaks))
+		for d, i := range at {
+			if i < len(all) && all[i].Memory.Percent > 0 {
+				s.percentOf[d] = peaks[d]
+			}
+		}
+	}
 	c.Devices, s.limits, err = limited(c.Devices, at, specs, peaks)
 	if len(s.Config.Devices.Each) == 0 {
 		for i := range c.Devices.Each { // which one limit became
@@ -171,7 +183,7 @@ func (s *Session) planner(like planning.Planner) *planning.Planner {
 	if s.held.crew != nil {
 		p.Times = s.rankTimes
 	}
-	p.Shared = s.held.shared != nil
+	p.Shared, p.Answering = s.held.shared != nil, !s.trains
 	p.Steps = planning.Steps{Batch: s.Sizes.Batch, Microbatches: s.Sizes.Microbatches, LastOf: s.Sizes.LastOf}
 	p.Specs = specsOf(s.Devices)
 	if p.Shared {
@@ -189,7 +201,7 @@ func (s *Session) planner(like planning.Planner) *planning.Planner {
 // plan function of Open does. From then on only one of the two sessions may be used.
 func (s *Session) Without(i int, plan func(*Session) error) (*Session, error) {
 	left := *s
-	left.limits = nil // they have been said
+	left.limits, left.percentOf = nil, nil // they have been said
 	left.Devices, left.at = slices.Delete(slices.Clone(s.Devices), i, i+1), slices.Delete(slices.Clone(s.at), i, i+1)
 	like := *s.Planner
 	like.Lost, like.Uneven = true, nil

@@ -240,8 +240,18 @@ func (t *Model) planned(ctx context.Context, s *session.Session) error {
 	if s.Spec.Frozen.Stored() && !slices.ContainsFunc(g.Vars, func(v *graph.Value) bool { return v.Meta.DType.Stored() }) {
 		return fmt.Errorf("%w: no weights of this model can be stored in bf16 or int8: those of dense layers, projections and embeddings can, and it has none; use them as float32", errs.ErrOptions)
 	}
-	s.Plan, s.Groups, err = s.Planner.Answers(ctx, g)
+	s.Plan, s.Groups, err = s.Planner.Answers(ctx, g, func() (*graph.Graph, error) { return t.step(ctx, s) })
 	return err
+}
+
+// step is the graph of a training step, for the names of its ops. It has the first adapter.
+func (t *Model) step(ctx context.Context, s *session.Session) (*graph.Graph, error) {
+	spec := s.Spec
+	if len(t.adapters) > 0 {
+		spec = t.adapters[0].spec
+	}
+	z := s.Sizes
+	return models.Train(spec, specs.Optimizer(s.Config, z.Total), models.Size{Microbatch: z.Microbatch, Microbatches: z.Microbatches, Batch: z.Batch, Ring: 1, Stop: stop.Of(ctx)})
 }
 
 // graph is the graph to plan for.
@@ -285,10 +295,10 @@ func (t *Model) loaded() (err error) {
 }
 
 // Notes say how evaluation is other than its user may expect: what percentages of
-// memory became, less memory than a microbatch would take, and a model that was
-// trained on one batch.
+// memory became, less memory than a microbatch would take, pins to devices that there are not, and a
+// model that was trained on one batch.
 func (t *Model) Notes() []string {
-	notes := t.session.MemoryNotes()
+	notes := slices.Concat(t.session.MemoryNotes(), t.session.Planner.PinsGaveWay())
 	if t.like != nil && restore.IsOneBatch(t.like.Fingerprint) {
 		notes = append(notes, "the run trained on one batch alone, to check the model: all samples of its config's data count as other data")
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/berth-ml/berth/engine/device/fault"
@@ -98,8 +99,14 @@ func (t *Model) without(ctx context.Context, failure error) bool {
 	if err != nil {
 		return false
 	}
+	before := s.Planner.PinsGaveWay()
 	t.session = left
 	t.losses = append(t.losses, answer.LostDevice{Device: id, Cause: executor.Happened(failure)})
 	t.warnings = append(t.warnings, fmt.Sprintf("%s; going on without %s", executor.Happened(failure), id))
+	for _, text := range left.Planner.PinsGaveWay() {
+		if !slices.Contains(before, text) {
+			t.warnings = append(t.warnings, text)
+		}
+	}
 	return true
 }

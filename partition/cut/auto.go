@@ -88,7 +88,7 @@ func stageCount(blocks []string, allowed []bool, o Options) (int, *Fewer) {
 
 // Choose is the pass: a cut by hand as asked, or an automatic one.
 func Choose(idx *nodes.Index, blocks []string, o Options) (Cut, error) {
-	if err := checkPins(idx.Graph, blocks, o); err != nil {
+	if err := CheckPins(idx.Graph, blocks, o); err != nil {
 		return Cut{}, err
 	}
 	var c Cut

@@ -108,40 +108,60 @@ func (o *Options) on(block string) (d int, ok bool) {
 	return d, ok
 }
 
-// checkPins refuses pins of blocks that there are not.
-func checkPins(g *graph.Graph, blocks []string, o Options) error {
+// CheckPins refuses pins of blocks that there are not.
+func CheckPins(g *graph.Graph, blocks []string, o Options) error {
 	blocks = o.Pieces.Blocks(blocks)
 	for _, name := range slices.Sorted(maps.Keys(o.Pin)) {
 		if !slices.Contains(blocks, name) {
-			layer, ops := opsNear(g, name)
+			are, ops := opsNear(g, name)
 			near, listed := "", ops
 			if len(ops) > mostNamed {
 				listed = append(slices.Clone(ops[:mostNamed]), fmt.Sprintf("… (%d in all)", len(ops)))
 			}
 			if len(ops) > 0 {
-				near = fmt.Sprintf("; the ops of layer %s are %s", layer, strings.Join(listed, ", "))
+				near = fmt.Sprintf("; the ops %s are %s", are, strings.Join(listed, ", "))
 			}
-			return &PinError{fmt.Errorf("%w: block %q is pinned to %s, but the model has no such block or op%s; its blocks are %s%s",
+			return &PinError{fmt.Errorf("%w: %q is pinned to %s, but the model has no such block or op%s; its blocks are %s%s",
 				ErrStages, name, o.Devices[o.Pin[name]].ID, nearest(name, append(ops, blocks...)), strings.Join(blocks, ", "), near)}
 		}
 	}
 	return nil
 }
 
-// opsNear are the ops of the layer whose name is the longest beginning of a name that may be meant for one of them. A layer
-// with loops has none that can be pinned.
-func opsNear(g *graph.Graph, name string) (layer string, ops []string) {
+// opsNear are the ops of the layer or block whose name is the longest beginning of a name that may be meant for one of them,
+// or those that begin so. A layer with loops has none that can be pinned.
+func opsNear(g *graph.Graph, name string) (are string, ops []string) {
+	for dot := strings.LastIndex(name, "."); dot > 0 && len(ops) == 0; dot = strings.LastIndex(name[:dot], ".") {
+		are, ops = opsOf(g, name[:dot])
+	}
+	return are, ops
+}
+
+// opsOf are the ops of a block, of a layer, or else those whose names begin so.
+func opsOf(g *graph.Graph, name string) (are string, ops []string) {
+	var block, layer, begin []string
 	for _, n := range g.Nodes {
-		l := n.Layer
-		if n.Phase != graph.Forward || nodes.BlockOf(l) == "" || l.Iterations > 0 || !strings.HasPrefix(name, l.Name+".") || len(l.Name) < len(layer) {
+		l, op := n.Layer, n.Out[0].Name
+		if n.Phase != graph.Forward || nodes.BlockOf(l) == "" || l.Iterations > 0 {
 			continue
 		}
-		if l.Name != layer {
-			layer, ops = l.Name, nil
+		if l.Block == name {
+			block = append(block, op)
 		}
-		ops = append(ops, n.Out[0].Name)
+		if l.Name == name {
+			layer = append(layer, op)
+		}
+		if strings.HasPrefix(op, name+".") {
+			begin = append(begin, op)
+		}
 	}
-	return layer, ops
+	switch {
+	case len(block) > len(layer):
+		return "of block " + name, block
+	case len(layer) > 0:
+		return "of layer " + name, layer
+	}
+	return "that begin with " + name, begin
 }
 
 // pinned names the blocks that are pinned, for the cause of their stage.

@@ -66,7 +66,7 @@ func TestPinnedBlocks(t *testing.T) {
 
 func TestPinsThatCannotBe(t *testing.T) {
 	for want, o := range map[string]Options{
-		`block "b9" is pinned to cpu:0`:                              {Pin: map[string]int{"b9": 0}},
+		`"b9" is pinned to cpu:0`:                                    {Pin: map[string]int{"b9": 0}},
 		"cannot be cut so that each pinned block":                    {Pin: map[string]int{"b0": 0, "b1": 1, "b2": 0}, Count: 2},
 		`stage 0 has block "b0", which is pinned to cpu:0, and "b1"`: {Pin: map[string]int{"b0": 0, "b1": 1}, Stages: [][]string{{"b0", "b1"}, {"b2"}}},
 	} {

@@ -21,13 +21,19 @@ type Op struct {
 type Pieces []Op
 
 // Find finds the ops of these names. It leaves out those that are names of blocks, or of nothing in the graph.
-// It refuses nodes that cannot be a piece.
+// It refuses nodes that cannot be a piece, and ops with the name of another block.
 func Find(g *graph.Graph, names []string) (Pieces, error) {
 	var p Pieces
 	blocks := nodes.Blocks(g)
 	for _, n := range g.Nodes {
 		name := n.Out[0].Name
-		if !slices.Contains(names, name) || slices.Contains(blocks, name) {
+		if !slices.Contains(names, name) {
+			continue
+		}
+		if slices.Contains(blocks, name) {
+			if of := nodes.BlockOf(n.Layer); n.Phase == graph.Forward && of != "" && of != name {
+				return nil, fmt.Errorf("%q names a block, and an op of block %q: give the block another name (in the model's layers)", name, of)
+			}
 			continue
 		}
 		if err := refusal(n); err != nil {
@@ -36,6 +42,22 @@ func Find(g *graph.Graph, names []string) (Pieces, error) {
 		p = append(p, Op{name, n.Layer.Block})
 	}
 	return p, nil
+}
+
+// In are those of the names that are blocks of a graph, or ops that can be pieces of it.
+func In(g *graph.Graph, names []string) (in []string) {
+	blocks := nodes.Blocks(g)
+	for _, name := range names {
+		if slices.Contains(blocks, name) {
+			in = append(in, name)
+		}
+	}
+	for _, n := range g.Nodes {
+		if name := n.Out[0].Name; slices.Contains(names, name) && !slices.Contains(in, name) && refusal(n) == nil {
+			in = append(in, name)
+		}
+	}
+	return in
 }
 
 // refusal says why a node cannot be a piece of a block.

@@ -2,9 +2,12 @@ package pieces
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/internal/stop"
 	"github.com/berth-ml/berth/partition/nets"
 	"github.com/berth-ml/berth/partition/nodes"
@@ -68,6 +71,28 @@ func TestApplyWithoutAnOp(t *testing.T) {
 	cut, err := p.Apply(build(t, n), stop.When(nil))
 	if want := []string{"b0:1", "b0.add", "b0.tanh", "b0:3", "b1:1", "b1.add", "b1:2"}; err != nil || !slices.Equal(nodes.Blocks(cut), want) {
 		t.Error(nodes.Blocks(cut), err)
+	}
+}
+
+// An op whose name another block has is refused, since the name says nothing about which is meant.
+func TestFindOfABlocksName(t *testing.T) {
+	b := graph.NewBuilder("alike", 1)
+	x := b.Input("x", shape.F32(2, 3))
+	for _, name := range []string{"a", "a.neg"} {
+		leave := b.In(&graph.Layer{Name: name, Block: name})
+		x = ops.Neg(b, x)
+		leave()
+	}
+	b.Output("y", x)
+	g, err := b.Graph()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p, err := Find(g, []string{"a.neg"}); err == nil || !strings.Contains(err.Error(), `"a.neg" names a block, and an op of block "a"`) {
+		t.Error(p, err)
+	}
+	if p, err := Find(g, []string{"a"}); err != nil || len(p) > 0 || !slices.Equal(In(g, []string{"a", "y", "a.abs"}), []string{"a", "y"}) {
+		t.Error(p, err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/device"
@@ -50,25 +51,53 @@ func (p *Planner) order() (*schedule.Schedule, error) {
 // pins are the config's pins by the devices' indices.
 func (p *Planner) pins() (map[string]int, error) {
 	out := map[string]int{}
-	for block, id := range p.Config.Partition.Pin {
+	asked := p.Config.Partition.Pin
+	for _, name := range slices.Sorted(maps.Keys(asked)) {
+		id := asked[name]
 		d := p.deviceAt(id)
 		switch {
-		case p.pinGaveWay(id): // the block is placed anew
+		case p.pinGaveWay(id): // what it names is placed anew
 		case d >= 0:
-			out[block] = d
+			out[name] = d
 		default:
-			return nil, configs.At(p.Config.Where("partition.pin"), fmt.Errorf("partition.pin: %w: block %s is pinned to %s, but the run's devices are %s; pin it to one of those, or list more devices",
-				partition.ErrStages, block, id, idsOf(p.Devices)))
+			return nil, configs.At(p.Config.Where("partition.pin"), fmt.Errorf("partition.pin: %w: %s is pinned to %s, but the run's devices are %s; pin it to one of those, or list more devices",
+				partition.ErrStages, name, id, idsOf(p.Devices)))
 		}
 	}
 	return out, nil
 }
 
 // pinGaveWay reports whether a pin to a device gave way: the run does not have it, or
-// only for another replica than the first.
+// only for another replica than the first. Answers need no device of the run, and have no other replicas; on shared devices,
+// a service goes on without those that fail.
 func (p *Planner) pinGaveWay(id string) bool {
+	const key = "partition.pin"
 	d := p.deviceAt(id)
-	return p.givesWay("partition.pin") && (d < 0 || d >= len(p.Devices)/max(1, p.replicas()))
+	if p.Answering {
+		return d < 0 && (p.Lost || p.Shared || p.Config.Where(key).Line > 0)
+	}
+	return p.givesWay(key) && (d < 0 || d >= len(p.Devices)/max(1, p.replicas()))
+}
+
+// PinsGaveWay says which pins gave way, for each device.
+func (p *Planner) PinsGaveWay() (list []string) {
+	names := map[string][]string{} // by device
+	for name, id := range p.Config.Partition.Pin {
+		if p.pinGaveWay(id) {
+			names[id] = append(names[id], name)
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(names)) {
+		why, are := "is not there", "are"
+		if p.deviceAt(id) >= 0 {
+			why = "is of another replica now"
+		}
+		if slices.Sort(names[id]); len(names[id]) == 1 {
+			are = "is"
+		}
+		list = append(list, fmt.Sprintf("partition.pin: %s %s: %s %s placed anew", id, why, strings.Join(names[id], ", "), are))
+	}
+	return list
 }
 
 // deviceAt is the index of a device by its ID, -1 if the run does not have it.
@@ -87,15 +116,7 @@ func (p *Planner) gaveWay(c Choice) (list []string) {
 			list = append(list, fmt.Sprintf("partition.schedule: %q is for %s: 1f1b is used", was.Name, units.Count(was.Replicas, "replica")))
 		}
 	}
-	for _, block := range slices.Sorted(maps.Keys(asked.Pin)) {
-		if id := asked.Pin[block]; p.pinGaveWay(id) {
-			why := "is not there"
-			if p.deviceAt(id) >= 0 {
-				why = "is of another replica now"
-			}
-			list = append(list, fmt.Sprintf("partition.pin: %s %s: block %s is placed anew", id, why, block))
-		}
-	}
+	list = append(list, p.PinsGaveWay()...)
 	if c.Refit {
 		list = append(list, fmt.Sprintf("the devices have too little memory for the plan that the config asks for: %s, %s and schedule %s are used",
 			units.Count(len(c.Plan.Stages), "stage"), units.Count(c.Plan.Replicas(), "replica"), c.Plan.Schedule()))

@@ -202,7 +202,7 @@ func TestPinToNoDevice(t *testing.T) {
 		t.Error(err)
 	}
 	p.Lost = true
-	if notes := p.Notes(chosen(t, p)); len(notes) != 1 || notes[0] != "partition.pin: cpu:7 is not there: block b3 is placed anew" {
+	if notes := p.Notes(chosen(t, p)); len(notes) != 1 || notes[0] != "partition.pin: cpu:7 is not there: b3 is placed anew" {
 		t.Errorf("notes %q", notes)
 	}
 }

@@ -1,6 +1,7 @@
 package planning
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -49,15 +50,29 @@ func (g Groups) Devices(p *partition.Plan, specs []device.Spec) (list [][]int) {
 }
 
 // Answers plans a pass of the model that has no backward one, such as an evaluation: for the
-// smallest groups of devices that have room for the whole model, or else on all devices.
-func (p *Planner) Answers(ctx context.Context, g *graph.Graph) (*partition.Plan, Groups, error) {
+// smallest groups of devices that have room for the whole model, or else on all devices. Blocks and ops that are pinned are on
+// their devices: then there are as many groups as the run has replicas. A pin of what this graph lacks changes nothing.
+// step makes the graph of a training step, whose names pins are of; it is called if there are any.
+func (p *Planner) Answers(ctx context.Context, g *graph.Graph, step func() (*graph.Graph, error)) (*partition.Plan, Groups, error) {
 	o, err := p.Options(ctx)
 	if err != nil {
 		return nil, Groups{}, err
 	}
 	o.Microbatches, o.LastMicrobatches, o.Replicas, o.Schedule, o.Order = 1, 1, 1, "", nil // nothing goes back
-	if !p.Unlimited && alike(o.Devices) {                                                  // percentages are of the plan on all devices
-		plan, groups, err := smallestGroups(g, o)
+	if o.Pin, err = p.pins(); err != nil {
+		return nil, Groups{}, err
+	}
+	least := 0
+	if len(o.Pin) > 0 {
+		if err := checkPins(o, step); err != nil {
+			return nil, Groups{}, err
+		}
+		if o.Pin = partition.PinsIn(g, o.Pin); len(o.Pin) > 0 {
+			least = p.pinnedGroup(o.Pin)
+		}
+	}
+	if !p.Unlimited && alike(o.Devices) { // percentages are of the plan on all devices
+		plan, groups, err := smallestGroups(g, o, least)
 		if plan != nil || err != nil {
 			return plan, groups, err
 		}
@@ -66,14 +81,33 @@ func (p *Planner) Answers(ctx context.Context, g *graph.Graph) (*partition.Plan,
 	return plan, Groups{}, err
 }
 
+// checkPins refuses pins of what no step has.
+func checkPins(o partition.PlanOptions, step func() (*graph.Graph, error)) error {
+	g, err := step()
+	if err != nil {
+		return err
+	}
+	return partition.CheckPins(g, o)
+}
+
+// pinnedGroup is the number of devices of a group with pins: as many as a replica of the run has, and those of the pins.
+func (p *Planner) pinnedGroup(pins map[string]int) int {
+	n := len(p.Devices)
+	size := n / max(1, min(p.Config.Partition.Replicas, n))
+	for _, d := range pins {
+		size = max(size, d+1)
+	}
+	return size
+}
+
 // smallestGroups plans for the smallest groups of devices that have room for the whole
-// model; with stages in the config, for groups of as many. It finds none where that
+// model; with stages in the config, for groups of as many, and with pins of pinned devices. It finds none where that
 // leaves one group. The devices are alike, since answers would otherwise depend on who computes
 // them.
-func smallestGroups(g *graph.Graph, o partition.PlanOptions) (*partition.Plan, Groups, error) {
+func smallestGroups(g *graph.Graph, o partition.PlanOptions, pinned int) (*partition.Plan, Groups, error) {
 	n := len(o.Devices)
 	first, last := 1, n/2
-	if asked := max(o.Count, len(o.Stages)); asked > 0 {
+	if asked := cmp.Or(pinned, o.Count, len(o.Stages)); asked > 0 {
 		first, last = asked, min(asked, last)
 	}
 	for size := first; size <= last; size++ {
@@ -89,7 +123,7 @@ func smallestGroups(g *graph.Graph, o partition.PlanOptions) (*partition.Plan, G
 func planGroup(g *graph.Graph, o partition.PlanOptions, size int) (*partition.Plan, error) {
 	devices := o.Devices
 	o.Devices, o.Ranks = devices[:size], nil
-	if o.Stages == nil {
+	if o.Stages == nil && len(o.Pin) == 0 {
 		o.Count = size
 	}
 	room, weights := int64(0), int64(0)
@@ -103,7 +137,7 @@ func planGroup(g *graph.Graph, o partition.PlanOptions, size int) (*partition.Pl
 		return nil, nil // without the search for a plan
 	}
 	p, err := partition.New(g, o)
-	if errors.Is(err, partition.ErrMemory) || errors.Is(err, partition.ErrStages) || p != nil && p.Fewer != nil {
+	if errors.Is(err, partition.ErrMemory) || errors.Is(err, partition.ErrStages) || p != nil && p.Fewer != nil && len(o.Pin) == 0 {
 		return nil, nil
 	}
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/partition"
 	"github.com/berth-ml/berth/partition/nets"
 	"github.com/berth-ml/berth/partition/planning"
@@ -18,7 +19,7 @@ func TestSmallestGroups(t *testing.T) {
 	}
 	p := plannerOf(t, 4, "{}", &clock{})
 	p.Specs = nets.Specs(4, 1<<30)
-	whole, groups, err := p.Answers(t.Context(), g)
+	whole, groups, err := p.Answers(t.Context(), g, nil)
 	if err != nil || groups != (planning.Groups{Count: 4, Size: 1}) || len(whole.Stages) != 1 {
 		t.Fatalf("%+v, %v", groups, err)
 	}
@@ -32,7 +33,7 @@ func TestSmallestGroups(t *testing.T) {
 		{peak * 2 / 5, planning.Groups{}},
 	} {
 		p.Specs = nets.Specs(4, x.bytes)
-		plan, groups, err := p.Answers(t.Context(), g)
+		plan, groups, err := p.Answers(t.Context(), g, nil)
 		if err != nil || groups != x.want {
 			t.Errorf("%d of %d bytes: %+v, want %+v; %v", x.bytes, peak, groups, x.want, err)
 			continue
@@ -47,7 +48,58 @@ func TestSmallestGroups(t *testing.T) {
 		}
 	}
 	p.Specs = nets.Specs(4, 4096)
-	if _, _, err := p.Answers(t.Context(), g); !errors.Is(err, partition.ErrMemory) {
+	if _, _, err := p.Answers(t.Context(), g, nil); !errors.Is(err, partition.ErrMemory) {
+		t.Error(err)
+	}
+}
+
+// With pins there are as many groups as the run has replicas, and each has the pinned op where the first one has it. A pin to a
+// device that there is not gives way, and one of what only training has changes nothing.
+func TestAnswersWithPins(t *testing.T) {
+	n := nets.Chain(4, 64, 8, 1)
+	g, err := n.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.Dropout = true
+	step := func() (*graph.Graph, error) { return n.Build() }
+	for _, x := range []struct {
+		keys     string
+		replicas int
+		groups   planning.Groups
+		stages   string
+		notes    int
+	}{
+		{"{stages: 1, pin: {b1.matmul: cpu:1}}", 1, planning.Groups{}, "b0|b1.matmul|b1:2 b2 b3", 0},
+		{"{stages: 1, pin: {b1.matmul: cpu:1}}", 2, planning.Groups{Count: 2, Size: 2}, "b0|b1.matmul|b1:2 b2 b3", 0},
+		{"{stages: 1, pin: {b1.matmul: cpu:1}}", 4, planning.Groups{Count: 2, Size: 2}, "b0|b1.matmul|b1:2 b2 b3", 0},
+		{"{stages: 2, pin: {b3: cpu:0}}", 1, planning.Groups{}, "b0 b1|b2 b3", 0},
+		{"{pin: {b1.dropout: cpu:1}}", 1, planning.Groups{Count: 4, Size: 1}, "b0 b1 b2 b3", 0},
+		{"{pin: {b1: cpu:7, b3.matmul: cpu:7}}", 1, planning.Groups{Count: 4, Size: 1}, "b0 b1 b2 b3", 1},
+	} {
+		p := plannerOf(t, 4, x.keys, &clock{})
+		p.Config.Partition.Replicas = x.replicas
+		p.Specs, p.Answering = nets.Specs(4, 1<<30), true
+		plan, groups, err := p.Answers(t.Context(), g, step)
+		if err != nil {
+			t.Errorf("%s: %v", x.keys, err)
+			continue
+		}
+		if got := stagesOf(plan); groups != x.groups || got != x.stages {
+			t.Errorf("%s: %+v, %s", x.keys, groups, got)
+		}
+		if notes := p.PinsGaveWay(); len(notes) != x.notes || x.notes == 1 && notes[0] != "partition.pin: cpu:7 is not there: b1, b3.matmul are placed anew" {
+			t.Errorf("%s: %q", x.keys, notes)
+		}
+		for _, s := range plan.Stages {
+			if want := p.Config.Partition.Pin[s.Blocks[len(s.Blocks)-1]]; x.notes == 0 && want != "" && string(p.Devices[s.Device].ID()) != want {
+				t.Errorf("%s: %v are on device %d", x.keys, s.Blocks, s.Device)
+			}
+		}
+	}
+	var pin *partition.PinError
+	p := plannerOf(t, 2, "{pin: {b1.mul: cpu:1}}", &clock{})
+	if _, _, err := p.Answers(t.Context(), g, step); !errors.As(err, &pin) {
 		t.Error(err)
 	}
 }

@@ -28,6 +28,7 @@ type Planner struct {
 	Shared    bool    // other runs work on the devices: nothing is timed there
 	Lost      bool    // devices of the run were
 	Elsewhere bool    // the config is of a run on other devices: see Elsewhere
+	Answering bool    // it plans passes without a backward one
 	Unlimited bool    // Specs have no limits: the plan's peaks are what percentages of memory are of
 	Picked    *Picked // by partition: auto, without limits; nil: it may choose any plan
 	Uneven    *Uneven // steps so far have shown that devices take other times; nil: they have not

@@ -276,6 +276,9 @@ func (f *serveFlags) open(c *cobra.Command, weights *runs.WeightFlags, o serve.O
 	if err != nil {
 		return nil, byFault(err)
 	}
+	for _, text := range s.Notes() {
+		o.Log(text)
+	}
 	o.Log(weights.UsedText(s.Used()))
 	if text := s.DevicesText(); text != "" {
 		o.Log(text)

@@ -312,6 +312,14 @@ func (x *models) used() (u berth.Used) {
 	return u
 }
 
+// notes say what a user may not expect of the weights in use.
+func (x *models) notes() []string {
+	if m, _, _ := x.now(); m != nil {
+		return m.trained.Notes()
+	}
+	return nil
+}
+
 // parts are the weights in use, those of each adapter behind the model's; nil while none are.
 func (x *models) parts() []berth.ServicePart {
 	if m, _, _ := x.now(); m != nil {

@@ -85,6 +85,9 @@ func (s *Server) Close() error {
 // Used says which weights are in use; the zero value while none are.
 func (s *Server) Used() berth.Used { return s.models.used() }
 
+// Notes say how the weights in use are on the devices other than a user may expect: see [berth.Trained.Notes].
+func (s *Server) Notes() []string { return s.models.notes() }
+
 // Parts are the weights in use: those of the model, and of each adapter beside them.
 func (s *Server) Parts() []berth.ServicePart { return s.models.parts() }
 
