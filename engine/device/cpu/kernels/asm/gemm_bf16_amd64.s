@@ -6083,7 +6083,7 @@ next:
 	RET
 
 // func GatherPairsBF16(dst *float32, src *float32, cs int, rows int, k int)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512_BF16, BMI2
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512_BF16, BMI2, MMX+
 TEXT ·GatherPairsBF16(SB), NOSPLIT, $0-40
 	MOVL         $0x7f800000, AX
 	VPBROADCASTD AX, Z0
@@ -6102,10 +6102,17 @@ TEXT ·GatherPairsBF16(SB), NOSPLIT, $0-40
 	KMOVW        R8, K2
 	SHLL         $0x08, R8
 	KMOVW        R8, K3
+	MOVQ         DX, R8
+	SHLQ         $0x05, R8
 	SUBQ         $0x04, SI
 	JLT          rest
 
 four:
+	LEAQ           (CX)(R8*1), BX
+	PREFETCHT0     (BX)
+	PREFETCHT0     (BX)(DX*1)
+	PREFETCHT0     (BX)(DX*2)
+	PREFETCHT0     (BX)(DI*1)
 	VMOVUPS.Z      (CX), K2, Z3
 	VMOVUPS        -32(CX)(DX*2), K3, Z3
 	VMOVUPS.Z      (CX)(DX*1), K2, Z4

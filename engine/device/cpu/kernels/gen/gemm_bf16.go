@@ -286,17 +286,23 @@ func emitGatherPairs(c *build.Context) {
 	c.KMOVW(bits, low)
 	c.SHLL(Imm(8), bits)
 	c.KMOVW(bits, high)
-	columns := []Mem{{Base: src}, {Base: src, Index: cs, Scale: 1}, {Base: src, Index: cs, Scale: 2, Disp: -32}, {Base: src, Index: cs3, Scale: 1, Disp: -32}}
+	// columns are four from src on; the second two go to the upper half of a vector.
+	columns := func(src reg.GPVirtual, upper int) []Mem {
+		return []Mem{{Base: src}, {Base: src, Index: cs, Scale: 1}, {Base: src, Index: cs, Scale: 2, Disp: upper}, {Base: src, Index: cs3, Scale: 1, Disp: upper}}
+	}
+	at, next, apart := columns(src, -32), c.GP64(), c.GP64()
+	c.MOVQ(cs, apart)
+	c.SHLQ(Imm(5), apart) // to as many columns further on as are packed at a time
 	v := []reg.VecVirtual{c.ZMM(), c.ZMM()}
 	move := func(n int) {
 		for i := range 2 {
 			if i < n {
-				c.VMOVUPS_Z(columns[i], low, v[i])
+				c.VMOVUPS_Z(at[i], low, v[i])
 			} else {
 				c.VXORPS(v[i], v[i], v[i])
 			}
 			if i+2 < n {
-				c.VMOVUPS(columns[i+2], high, v[i])
+				c.VMOVUPS(at[i+2], high, v[i])
 			}
 		}
 		c.VMOVDQU32(p.pair(v[0], v[1]), Mem{Base: dst})
@@ -304,6 +310,10 @@ func emitGatherPairs(c *build.Context) {
 	c.SUBQ(Imm(4), k)
 	c.JLT(LabelRef("rest"))
 	c.Label("four")
+	c.LEAQ(Mem{Base: src, Index: apart, Scale: 1}, next)
+	for _, column := range columns(next, 0) {
+		c.PREFETCHT0(column)
+	}
 	move(4)
 	c.LEAQ(Mem{Base: src, Index: cs, Scale: 4}, src)
 	c.ADDQ(Imm(64), dst)

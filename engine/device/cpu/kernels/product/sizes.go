@@ -111,6 +111,13 @@ var vectorSizes = sizes{
 	far: 256, reach: 1 << 15, block: blockK, depthStep: depthStep, cols: maxCols,
 }
 
+// pairSizes are those of pairs, which the same registers hold.
+var pairSizes = func() sizes {
+	s := vectorSizes
+	s.rate = 2
+	return s
+}()
+
 // tileSizes and splitSizes are the measures of the inner kernels for AMX. A panel of A
 // for one block of K takes half of the first cache.
 var (
@@ -120,6 +127,8 @@ var (
 
 func sizesOf(set isa.ISA, f format) *sizes {
 	switch f {
+	case formatPairs:
+		return &pairSizes
 	case formatTiles:
 		return &tileSizes
 	case formatSplit:
