@@ -383,7 +383,7 @@ func TestLimitBelowTheFloor(t *testing.T) {
 	for _, devices := range []string{"{memory: 10%}", "{use: cpu:2, memory: 10%}", "{memory: 64KiB}"} {
 		m, err := open(devices)
 		small, ok := errors.AsType[*partition.MemoryError](err)
-		if !ok || m != nil || !berth.IsUsage(err) || !strings.HasSuffix(err.Error(), "(devices.memory, test.yaml:3)") {
+		if !ok || m != nil || !berth.IsUsage(err) || !strings.HasSuffix(err.Error(), "devices.memory, test.yaml:3)") {
 			t.Fatalf("%s: %v", devices, err)
 		}
 		if m, err = open(fmt.Sprintf("{memory: %d}", small.Floor)); err != nil {
