@@ -91,7 +91,7 @@ func (l *launch) load() error {
 		if err != nil {
 			return err
 		}
-		if i == 1 && l.row.bf16() && !l.row.kept {
+		if _, product := l.row.op.(ops.MatMul); product && i == 1 && l.row.bf16() && !l.row.kept {
 			l.second = h
 		}
 	}

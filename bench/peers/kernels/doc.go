@@ -18,7 +18,7 @@
 // batches of `trainer bench`, and of ResNet-50, MobileNet and ViT-B (8 images) and Llama 1B (256 tokens); and the
 // products of GPT-2 and Llama 1B that answer 1, 8 and 128 tokens. The head of Llama 1B, of 1 GB, is left out. Each
 // kernel is there once, with the nets that have it.
-// Products are in float32 and, where the CPU has instructions for it, in bfloat16. It measures with 1 and 2 threads,
+// Products and convolutions are in float32 and, where the CPU has instructions for it, in bfloat16. It measures with 1 and 2 threads,
 // on each level from AVX2 on, and holds the peers to that level. Plain Go has no peer on CPUs that have a level above it;
 // BERTH_CPU=generic compares it with the peers' best.
 //

@@ -121,19 +121,34 @@ func (c *composite) convolution(r *row) error {
 		w = []int{v.groups, v.w[0] / v.groups, v.w[1], v.w[2], v.w[3]}
 	}
 	dims := [3][]int{v.x, w, v.y} // x, w, y
+	out := map[string]int{"conv2d_grad_x": 0, "conv2d_grad_w": 1, "conv2d": 2}[r.op.Kind()]
 	var free, plain [3]*layout
 	for i, ds := range dims {
+		dtype := uintptr(dnnlF32)
+		if r.bf16() && i != out {
+			dtype = dnnlBF16
+		}
 		var err1, err2 error
-		free[i], err1 = c.d.tagged(dnnlF32, tagAny, ds...)
+		free[i], err1 = c.d.tagged(dtype, tagAny, ds...)
 		plain[i], err2 = c.d.plain(ds...)
 		if err := errors.Join(err1, err2); err != nil {
 			return err
 		}
 	}
 	stride, pad := longs([]int{v.stride, v.stride}), longs([]int{v.pad, v.pad})
+	// The forward pass is also a hint for gradients, whose own result is float32.
+	hinted := free
+	for i, ds := range dims {
+		if r.bf16() && i == out && out != 2 {
+			var err error
+			if hinted[i], err = c.d.tagged(dnnlBF16, tagAny, ds...); err != nil {
+				return err
+			}
+		}
+	}
 	forward := new(descriptor)
 	if err := c.d.call("dnnl_convolution_forward_desc_init", forward, forwardTraining, directConvolution,
-		free[0], free[1], 0, free[2], stride, pad, pad); err != nil {
+		hinted[0], hinted[1], 0, hinted[2], stride, pad, pad); err != nil {
 		return err
 	}
 	description, err := c.describe(forward, 0, 0)
@@ -142,17 +157,16 @@ func (c *composite) convolution(r *row) error {
 	}
 	queries := [3]uintptr{querySrc, queryWeights, queryDst}
 	arguments := [3]int32{argSrc, argWeights, argDst}
-	out := 2
-	if r.op.Kind() != "conv2d" {
+	if out != 2 {
 		// The description of the forward pass is a hint, and ends with the composite.
 		hint, back := description, new(descriptor)
 		c.ends = append(c.ends, func() error { return c.d.call("dnnl_primitive_desc_destroy", hint) })
 		if r.op.Kind() == "conv2d_grad_x" {
-			out, queries, arguments = 0, [3]uintptr{queryDiffSrc, queryWeights, queryDiffDst}, [3]int32{argDiffSrc, argWeights, argDiffDst}
+			queries, arguments = [3]uintptr{queryDiffSrc, queryWeights, queryDiffDst}, [3]int32{argDiffSrc, argWeights, argDiffDst}
 			err = c.d.call("dnnl_convolution_backward_data_desc_init", back, directConvolution, free[0], free[1], free[2],
 				stride, pad, pad)
 		} else {
-			out, queries, arguments = 1, [3]uintptr{querySrc, queryDiffWeights, queryDiffDst}, [3]int32{argSrc, argDiffWeights, argDiffDst}
+			queries, arguments = [3]uintptr{querySrc, queryDiffWeights, queryDiffDst}, [3]int32{argSrc, argDiffWeights, argDiffDst}
 			err = c.d.call("dnnl_convolution_backward_weights_desc_init", back, directConvolution, free[0], free[1], 0, free[2],
 				stride, pad, pad)
 		}

@@ -73,15 +73,28 @@ func allRows() ([]*row, error) {
 		}
 	}
 	for _, r := range slices.Clone(rows) {
-		if op, ok := r.op.(ops.MatMul); ok {
-			half := *r
+		half := *r
+		switch op := r.op.(type) {
+		case ops.MatMul:
 			op.BF16 = true
 			// Of the gradient of a weight both factors are new in each step.
-			half.op, half.name, half.kept = op, strings.TrimSuffix(r.name, " kept")+" bf16", !op.TransA
-			if known[half.name] == nil {
-				known[half.name] = &half
-				rows = append(rows, &half)
-			}
+			half.op, half.kept = op, !op.TransA
+		case ops.Conv2D:
+			op.BF16 = true
+			half.op = op
+		case ops.Conv2DGradX:
+			op.Of.BF16 = true
+			half.op = op
+		case ops.Conv2DGradW:
+			op.Of.BF16 = true
+			half.op = op
+		default:
+			continue
+		}
+		half.name = strings.TrimSuffix(r.name, " kept") + " bf16"
+		if known[half.name] == nil {
+			known[half.name] = &half
+			rows = append(rows, &half)
 		}
 	}
 	return rows, nil
@@ -129,7 +142,7 @@ func (r *row) bytes() (n int64) {
 // bf16 reports whether factors are rounded to bfloat16.
 func (r *row) bf16() bool {
 	op, ok := r.op.(ops.MatMul)
-	return ok && op.BF16
+	return ok && op.BF16 || convOp(r.op).BF16
 }
 
 // title is the name of a row: the op, its tensors, and what else it depends on.
@@ -204,14 +217,27 @@ type conv struct {
 }
 
 func (r *row) conv() conv {
-	switch op := r.op.(type) {
+	op := convOp(r.op)
+	switch r.op.(type) {
 	case ops.Conv2DGradX:
 		return conv{r.out[0].Shape, r.in[0].Shape, r.in[1].Shape, op.Stride, op.Pad, op.Groups}
 	case ops.Conv2DGradW:
 		return conv{r.in[0].Shape, r.out[0].Shape, r.in[1].Shape, op.Stride, op.Pad, op.Groups}
 	}
-	op := r.op.(ops.Conv2D)
 	return conv{r.in[0].Shape, r.in[1].Shape, r.out[0].Shape, op.Stride, op.Pad, op.Groups}
+}
+
+// convOp is the convolution that an op is, or is a gradient of; the zero value of others.
+func convOp(op graph.Op) ops.Conv2D {
+	switch op := op.(type) {
+	case ops.Conv2D:
+		return op
+	case ops.Conv2DGradX:
+		return op.Of
+	case ops.Conv2DGradW:
+		return op.Of
+	}
+	return ops.Conv2D{}
 }
 
 // pool is a maxpool or its gradient.
