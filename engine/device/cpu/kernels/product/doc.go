@@ -19,7 +19,8 @@
 // the kernel is made: as products with windows that are read through im2col; as products
 // with patches that lie side by side; without a matrix of windows, by vectors (direct) or by
 // AMX; channel by channel (depthwise); as products whose results are added up (col2im); or, for
-// windows of one pixel, as products of all samples at once (point).
+// windows of one pixel, as products of all samples at once (point). Factors of bfloat16 are rounded by the way itself, or
+// in copies before it (rounded).
 //
 // A chunk that packs its operands borrows a workspace of about 820 KiB, of which as many
 // exist as threads ever packed at the same time. Attention keeps a head's packed keys and
