@@ -284,7 +284,7 @@ func WriteGenerations(w io.Writer, rs []Generation, width int) error {
 		return nil
 	}
 	first := rs[0]
-	writeMachine(w, first.Machine, first.Devices, first.Numerics, first.Threads)
+	writeMachine(w, first.Machine, first.Devices, arithmetic(first.Numerics, first.Precision), first.Threads)
 	fmt.Fprintf(w, "A prompt of half the context is read (prefill), and tokens follow one by one (decoding). Memory is read at %s GB/s.\n\n", units.Number(first.MemoryGBytesPerS))
 	rows := [][]string{{"WORKLOAD", "PROMPT", "PREFILL", "TOKENS/s", "GFLOP/s", "DECODE", "TOKENS/s", "GB/s", "OF MEMORY", "ALLOCS"}}
 	for _, r := range rs {

@@ -270,7 +270,7 @@ func WriteServings(w io.Writer, rs []Serving, width int) error {
 		return nil
 	}
 	first := rs[0]
-	writeMachine(w, first.Machine, first.Devices, first.Numerics, first.Threads)
+	writeMachine(w, first.Machine, first.Devices, arithmetic(first.Numerics, first.Precision), first.Threads)
 	fmt.Fprintf(w, "Clients ask over HTTP for one sample each, on the same machine, and ask again once they have the answer.\n\n")
 	rows := [][]string{{"WORKLOAD", "CLIENTS", "REQUESTS/s", "MEDIAN", "P99", "MAX", "SAMPLES/BATCH"}}
 	for _, r := range rs {

@@ -19,7 +19,7 @@ func WriteTable(w io.Writer, rs []Result, width int) error {
 	if len(rs) == 0 {
 		return nil
 	}
-	writeMachine(w, rs[0].Machine, rs[0].Devices, rs[0].Numerics, rs[0].Threads)
+	writeMachine(w, rs[0].Machine, rs[0].Devices, arithmetic(rs[0].Numerics, rs[0].Precision), rs[0].Threads)
 	fmt.Fprintln(w)
 	speeds := [][]string{{"WORKLOAD", "STEPS", "MEDIAN", "P95", "MIN", "SAMPLES/s", "TOKENS/s", "GFLOP/s", "OF PEAK"}}
 	memory := [][]string{{"WORKLOAD", "ALLOCS/STEP", "ARENA", "RESIDENT"}}
@@ -38,6 +38,14 @@ func WriteTable(w io.Writer, rs []Result, width int) error {
 		return err
 	}
 	return cmp.Or(writeMoves(w, rs, width), writeLooks(w, rs, width), writeRanks(w, rs, width))
+}
+
+// arithmetic names the kernels, and the format of products where that is not float32.
+func arithmetic(numerics, precision string) string {
+	if precision == bf16Name {
+		return numerics + " in bf16"
+	}
+	return numerics
 }
 
 // writeMachine prints a line that names the machine and the devices.

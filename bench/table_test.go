@@ -33,6 +33,11 @@ func TestOutput(t *testing.T) {
 		t.Errorf("moves are %q in\n%s", got, &text)
 	}
 	text.Reset()
+	r.Precision = bf16Name
+	if err := WriteTable(&text, []Result{r}, 0); err != nil || !strings.Contains(text.String(), " in bf16, ") {
+		t.Errorf("%v, no format in\n%s", err, &text)
+	}
+	text.Reset()
 	if err := WriteTable(&text, nil, 0); err != nil || text.Len() > 0 {
 		t.Errorf("%v and %q for no results", err, &text)
 	}

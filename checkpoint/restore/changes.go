@@ -195,7 +195,11 @@ func (r *Run) otherKernels(m *checkpoint.Manifest) string {
 	if then == "" || then == now {
 		return ""
 	}
-	return fmt.Sprintf("checkpoint %d was computed with %s, and the devices now compute with %s: the weights would differ in their last bits from those of a run that one of the two computes as a whole", m.ID, then, now)
+	how := " in their last bits"
+	if strings.Contains(then+now, "rounding") { // of what is multiplied
+		how = ""
+	}
+	return fmt.Sprintf("checkpoint %d was computed with %s, and the devices now compute with %s: the weights would differ%s from those of a run that one of the two computes as a whole", m.ID, then, now, how)
 }
 
 // withoutPath leaves out changes of the paths of data and tokenizer.

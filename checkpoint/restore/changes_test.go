@@ -57,7 +57,8 @@ func TestWhatChanged(t *testing.T) {
 		{"nothing", runOf(t, "0.1", "d1", "cpu avx2"), "", ""},
 		{"the rate", runOf(t, "0.2", "d1", "cpu avx2"), "optimizer.lr was 0.1, is 0.2", ""},
 		{"the data", runOf(t, "0.1", "d2", "cpu avx2"), "the data is not what checkpoint 7 was trained on", "the data is not what checkpoint 7 was trained on"},
-		{"the kernels", runOf(t, "0.1", "d1", "cpu generic"), "checkpoint 7 was computed with cpu avx2, and the devices now compute with cpu generic", ""},
+		{"the kernels", runOf(t, "0.1", "d1", "cpu generic"), "checkpoint 7 was computed with cpu avx2, and the devices now compute with cpu generic: the weights would differ in their last bits from", ""},
+		{"what rounds", runOf(t, "0.1", "d1", "cpu avx2, rounding in conv2d"), "and the devices now compute with cpu avx2, rounding in conv2d: the weights would differ from", ""},
 		{"the kernels, of the devices that are left", lost, "", ""},
 		{"the model of the program", own, "the model that the program gives is not the one of checkpoint 7", "the model that the program gives is not the one of checkpoint 7"},
 	} {

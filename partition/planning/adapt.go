@@ -67,6 +67,15 @@ func (p *Planner) pins() (map[string]int, error) {
 	return out, nil
 }
 
+// named are all pins of the config, to check their names: those that gave way are on the first device.
+func (p *Planner) named() map[string]int {
+	out := map[string]int{}
+	for name, id := range p.Config.Partition.Pin {
+		out[name] = max(0, p.deviceAt(id))
+	}
+	return out
+}
+
 // pinGaveWay reports whether a pin to a device gave way: the run does not have it, or
 // only for another replica than the first. Answers need no device of the run, and have no other replicas; on shared devices,
 // a service goes on without those that fail.

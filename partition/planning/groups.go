@@ -62,11 +62,14 @@ func (p *Planner) Answers(ctx context.Context, g *graph.Graph, step func() (*gra
 	if o.Pin, err = p.pins(); err != nil {
 		return nil, Groups{}, err
 	}
-	least := 0
-	if len(o.Pin) > 0 {
-		if err := checkPins(o, step); err != nil {
+	if named := o; len(p.Config.Partition.Pin) > 0 {
+		named.Pin = p.named()
+		if err := checkPins(named, step); err != nil {
 			return nil, Groups{}, err
 		}
+	}
+	least := 0
+	if len(o.Pin) > 0 {
 		if o.Pin = partition.PinsIn(g, o.Pin); len(o.Pin) > 0 {
 			least = p.pinnedGroup(o.Pin)
 		}
