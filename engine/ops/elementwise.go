@@ -121,7 +121,7 @@ func (o Unary) Grad(b *graph.Builder, n *graph.Node, dy []*graph.Value) []*graph
 
 // largestOf is the inputs of the gradient dx, if that is one of max pooling of x alone, and what that pooled; nil otherwise.
 // The gradient reaches the largest elements only, and these are what was pooled: where a function of x has a gradient that
-// is dy or 0, it may as well be computed before dy is spread, from the fewer numbers that were pooled. x need not be kept.
+// is dy or 0, it may as well be computed before dy is spread, from what was pooled if that is fewer numbers. x need not be kept.
 func largestOf(x, dx *graph.Value) (idx, pooled, dy *graph.Value, op MaxPool2DGrad) {
 	if dx.Node == nil {
 		return nil, nil, nil, op
@@ -134,10 +134,11 @@ func largestOf(x, dx *graph.Value) (idx, pooled, dy *graph.Value, op MaxPool2DGr
 	if idx.Node == nil || idx.Node.In[0] != x {
 		return nil, nil, nil, op
 	}
-	if _, ok := idx.Node.Op.(MaxPool2D); !ok {
+	pooled = idx.Node.Out[0]
+	if _, ok := idx.Node.Op.(MaxPool2D); !ok || pooled.Meta.Elems() >= x.Meta.Elems() {
 		return nil, nil, nil, op
 	}
-	return idx, idx.Node.Out[0], dy, op
+	return idx, pooled, dy, op
 }
 
 // Cost counts a transcendental function as about ten operations.

@@ -90,9 +90,10 @@ func (d *convDirectWGrad) share() {
 	}
 }
 
-// copyElems is the elements of the copy of a band, with room for what transposeX writes on. copies is those of all.
+// copyElems is the elements of the copy of a band, with room for what transposeX writes on, and for the pixels with which
+// the last ones are paired. copies is those of all.
 func (d *convDirectWGrad) copyElems() int {
-	return (d.lines(d.bandRows)*d.pitch + depthStep) * d.rowsMixed * d.cg()
+	return (d.lines(d.bandRows)*d.pitch + max(depthStep, d.stride)) * d.rowsMixed * d.cg()
 }
 func (d *convDirectWGrad) copies() int { return d.n * d.groups * d.bands() * d.copyElems() }
 

@@ -234,3 +234,50 @@ func TestConvolutionsAreAsExactAsVectors(t *testing.T) {
 		}
 	}
 }
+
+// TestCellsHaveTheBitsOfSamples computes dw of many channels by cells of the weights, and by samples: with one band and several
+// in a sample, and one sample and several in a partial sum. The scratch memory ends where the next page cannot be read.
+func TestCellsHaveTheBitsOfSamples(t *testing.T) {
+	for l := isa.AVX2; l <= min(isa.Best(), isa.AVX512); l++ {
+		for _, k := range []convolution{
+			{n: 16, c: 40, o: 300, h: 7, w: 6, kh: 3, kw: 3, stride: 1, pad: 1, groups: 1},
+			{n: 33, c: 33, o: 200, h: 8, w: 8, kh: 3, kw: 3, stride: 1, pad: 1, groups: 1},
+			{n: 16, c: 24, o: 260, h: 40, w: 36, kh: 3, kw: 3, stride: 2, pad: 1, groups: 1},
+			{n: 18, c: 64, o: 512, h: 24, w: 24, kh: 3, kw: 3, stride: 1, pad: 1, groups: 1},
+			{n: 16, c: 3, o: 64, h: 40, w: 40, kh: 20, kw: 20, stride: 20, groups: 1},
+		} {
+			for _, bf16 := range []bool{false, true} {
+				oh, ow := k.out()
+				s := &convShape{
+					on: work.TargetOf(l), n: k.n, c: k.c, o: k.o, groups: 1, kh: k.kh, kw: k.kw, h: k.h, w: k.w, oh: oh, ow: ow,
+					stride: k.stride, pad: k.pad, apart: 1, bf16: bf16,
+				}
+				s.of = s
+				rng := rand.New(rand.NewPCG(9, 10))
+				x, dy := make([]float32, s.lenX()), make([]float32, s.lenY())
+				for _, a := range [][]float32{x, dy} {
+					for i := range a {
+						a[i] = float32(rng.NormFloat64())
+					}
+				}
+				var dw [2][]float32
+				for i := range dw {
+					d := newConvDirectWGrad(s)
+					if d.cuts == 0 {
+						t.Fatalf("%v %+v: it has no cells", l, k)
+					}
+					if i == 1 {
+						d.cuts = 0
+					}
+					dw[i] = make([]float32, s.lenW())
+					d.run(kernelstest.Serial{}, x, dy, dw[i], newCliff(t, d.scratch()).floats(d.scratch()), nil)
+				}
+				for i, v := range dw[0] {
+					if math.Float32bits(v) != math.Float32bits(dw[1][i]) {
+						t.Fatalf("%v %+v, bf16 %v: element %d is %v by cells, %v by samples", l, k, bf16, i, v, dw[1][i])
+					}
+				}
+			}
+		}
+	}
+}

@@ -68,7 +68,7 @@
 // With AVX512_BF16, an instruction rounds two vectors to one. It makes zeros of subnormal numbers, which the product takes for
 // zeros as well. The largest subnormal numbers, from 0x7f8000 on, round to the least normal one, and are made so before. With NaNs
 // and all others, its bits are those of ops.RoundBF16: TestEveryNumberIsRounded. On a Zen 5, rounding with integers took 15 to 40 % of
-// a product's time.
+// a product's time. The copies of attention leave those subnormal numbers zeros.
 //
 // # Why does attention not go through AMX?
 //
@@ -104,15 +104,16 @@
 // copies a band of rows once, with its padding, and holds the sums of 14 pixels by 32 channels in
 // registers. The gradient of the weights uses the same kernel, with positions in the window in the place of
 // pixels and pixels in the place of positions. Both sum in the order of a product, so a shape gives the
-// same bits either way. Winograd's transform would save more than half of the multiplications of a 3×3, and
+// same bits either way, in float32. Winograd's transform would save more than half of the multiplications of a 3×3, and
 // would lose digits that a product keeps. Berth means to be exact where others are approximate.
 //
 // With bfloat16 and AVX512_BF16 a word of the copy has two channels, or in the gradient of the weights two pixels, and an
-// instruction multiplies both. Two threads of a Zen 5, `trainer bench NAME --precision bf16`, in milliseconds a step:
+// instruction multiplies both. Two threads of a Zen 5, `trainer bench NAME --precision bf16` while others computed, in
+// milliseconds a step:
 //
-//	           factors in float32  rounded, in pairs
-//	cnn                       6.6                5.1
-//	resnet-18                 584                368
+//	           convolutions in float32  rounded, in pairs
+//	cnn                            6.6                5.1
+//	resnet-18                      584                368
 //
 // The gradient of many channels' weights is larger than a cache: 9 MB of 512 channels by 3×3. Its partial sums, one for a few
 // samples, would all go through memory. So chunks are cells of the weights there, and each goes through copies of all
