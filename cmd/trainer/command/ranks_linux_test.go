@@ -247,7 +247,7 @@ func TestRanksFail(t *testing.T) {
 				t.Run(fmt.Sprintf("rank %d, %s, %s", failing, how, phase.name), func(t *testing.T) {
 					t.Parallel()
 					// A rank that still joins misses the other one in MPI_Init.
-					silence, want := "1m", `^rank \d: .*in MPI_Init, rank \d of 2 waits for the others: they have not come within 10s: .*$|`
+					silence, want := "1m", `^rank \d: .*in MPI_Init, rank \d of 2 waits for the others: they have not come within 30s: .*$|`
 					who := regexp.QuoteMeta(fmt.Sprintf("rank %d (%s)", failing, host))
 					if how == "stop" {
 						silence = "3s"

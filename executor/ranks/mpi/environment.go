@@ -23,8 +23,9 @@ func Launched() (ranks.Launch, error) {
 	return ranks.Launched(os.LookupEnv)
 }
 
-// meetWithin is how long ranks wait for each other at the start.
-const meetWithin = 10 * time.Second
+// meetWithin is how long ranks wait for each other at the start. On a machine with twenty programs for two processors, MPICH took
+// more than ten seconds.
+const meetWithin = 30 * time.Second
 
 // Meet is Open with the library that the environment variable BERTH_MPI names, if it does, and a limit of time.
 func Meet(ctx context.Context, launch ranks.Launch) (*World, error) {
