@@ -55,6 +55,9 @@ var dispatch = map[string][]dispatched{
 	"product": {
 		{name: "gemmVectors", asm: "Gemm", params: gemmParams, otherwise: "gemmGeneric",
 			doc: "computes at most mr rows of a product: C = A*B, and with add not 0, C += A*B. Strides are in elements; step is from one panel of B to the next."},
+		{name: "gemmAhead", asm: "GemmAhead", params: gemmParams, otherwise: "gemmGeneric", doc: "is gemmVectors for a B that lies in place: it is fetched ahead of its use."},
+		{name: "gemmFew", asm: "Few512", params: "c *float32, ldc int, a *float32, ars int, b *float32, brs, rows, k, add int", only: "AVX512",
+			doc: fmt.Sprintf("multiplies 2 to %d rows of a with %d rows of b: c[r][i] is the sum over t of a[r][t] * b[i][t]. With add not 0, it is added. a has an even number of rows, of which c gets all but perhaps the last. k is at least 1.", fewRows, fewColumns)},
 		{name: "gemmBlocks", asm: "GemmBlocks", params: "c *float32, ldc int, a *float32, ars int, b *float32, step, rows, cols int, blocks *int, apart *float32", otherwise: "panic",
 			doc: "computes at most mr rows of a product whose steps are in blocks: see convPointWGrad."},
 		{name: "gemmPairs", asm: "GemmBF16", params: gemmParams, only: "AVX512", doc: "is gemmVectors for pairs of bfloat16: k counts pairs."},

@@ -19,7 +19,7 @@ import (
 func emitBF16(c *build.Context) {
 	s := avx512()
 	s.suffix, s.about, s.madd, s.pairs = "BF16", "AVX512_BF16 on pairs of bfloat16", dot, true
-	emitGemm(c, s)
+	emitGemm(c, s, false)
 	emitConv(c, s)
 	emitRound(c)
 	turns(c)

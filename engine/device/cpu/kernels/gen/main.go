@@ -21,13 +21,16 @@ var files = []struct {
 	name string
 	emit func(c *build.Context)
 }{
-	{"gemm_avx512_amd64", func(c *build.Context) { emitGemm(c, avx512()) }},
-	{"gemm_avx2_amd64", func(c *build.Context) { emitGemm(c, avx2()) }},
+	{"gemm_avx512_amd64", func(c *build.Context) { emitGemm(c, avx512(), false) }},
+	{"gemm_avx2_amd64", func(c *build.Context) { emitGemm(c, avx2(), false) }},
+	{"gemm_ahead_avx512_amd64", func(c *build.Context) { emitGemm(c, avx512(), true) }},
+	{"gemm_ahead_avx2_amd64", func(c *build.Context) { emitGemm(c, avx2(), true) }},
 	{"gemm_blocks_avx512_amd64", func(c *build.Context) { emitGemmBlocks(c, avx512()) }},
 	{"gemm_blocks_avx2_amd64", func(c *build.Context) { emitGemmBlocks(c, avx2()) }},
 	{"gemm_bf16_amd64", emitBF16},
 	{"gemm_amx_amd64", emitGemmAMX},
 	{"single_amd64", emitSingle},
+	{"few_avx512_amd64", emitFew},
 	{"pack_amd64", emitPack},
 	{"conv_avx512_amd64", func(c *build.Context) { emitConv(c, avx512()) }},
 	{"conv_avx2_amd64", func(c *build.Context) { emitConv(c, avx2()) }},

@@ -19,7 +19,7 @@ const (
 	// How far ahead of its use B is fetched. The hardware does not follow as many rows at once, nor foresees the next row
 	// of a wide B, which is on another page.
 	linesAhead = 4
-	rowsAhead  = 16
+	rowsAhead  = 6
 
 	line = 64 // bytes of the cache
 )

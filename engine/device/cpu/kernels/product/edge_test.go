@@ -94,6 +94,32 @@ func testSingleEdges(t *testing.T, r kernelstest.Rig) {
 	}
 }
 
+// TestNothingIsReadBeyondFewRows does so with products of a few rows.
+func TestNothingIsReadBeyondFewRows(t *testing.T) { rig.EachISA(t, testFewEdges) }
+
+func testFewEdges(t *testing.T, r kernelstest.Rig) {
+	const most = 1100
+	rng := rand.New(rand.NewPCG(9, 10))
+	a, b, c := newCliff(t, mostFew*most), newCliff(t, most*most), newCliff(t, mostFew*most)
+	for round := range 200 {
+		m, n, k := 2+rng.IntN(mostFew-1), 1+rng.IntN(150), 2+rng.IntN(60)
+		if round%10 == 0 {
+			n, k = most, 2+rng.IntN(most-1)
+		}
+		g := gemm{isa: r.On.ISA, k: k, ldc: n, c: c.floats(m * n), a: operand{a.floats(m * k), k, 1}, b: operand{b.floats(k * n), 1, k}}
+		t.Logf("%dx%dx%d", m, n, k)
+		if r.On.ISA >= isa.AVX512 != g.isFew(m, m) {
+			t.Fatalf("%v: few: %v", r.On.ISA, g.isFew(m, m))
+		}
+		if g.isFew(m, m) {
+			g.doFew(m, 0, n)
+			continue
+		}
+		g.b.rs, g.b.cs = n, 1 // read where it lies, too
+		g.do(0, m, 0, n)
+	}
+}
+
 // TestNothingIsReadBeyondImages does so with the operands of convolutions.
 func TestNothingIsReadBeyondImages(t *testing.T) {
 	rig.EachISA(t, func(t *testing.T, r kernelstest.Rig) {

@@ -20,6 +20,25 @@ func gemmVectors(set isa.ISA, c *float32, ldc int, a *float32, ars, acs int, b *
 	}
 }
 
+// gemmAhead is gemmVectors for a B that lies in place: it is fetched ahead of its use.
+func gemmAhead(set isa.ISA, c *float32, ldc int, a *float32, ars, acs int, b *float32, brs, step, rows, cols, k, add int) {
+	switch set {
+	case isa.AMX, isa.AVX512:
+		asm.GemmAhead512(c, ldc, a, ars, acs, b, brs, step, rows, cols, k, add)
+	case isa.AVX2:
+		asm.GemmAhead2(c, ldc, a, ars, acs, b, brs, step, rows, cols, k, add)
+	default:
+		gemmGeneric(c, ldc, a, ars, acs, b, brs, step, rows, cols, k, add)
+	}
+}
+
+// gemmFew multiplies 2 to 8 rows of a with 16 rows of b: c[r][i] is the sum over t of
+// a[r][t] * b[i][t]. With add not 0, it is added. a has an even number of rows, of which
+// c gets all but perhaps the last. k is at least 1. It needs AVX512.
+func gemmFew(c *float32, ldc int, a *float32, ars int, b *float32, brs, rows, k, add int) {
+	asm.Few512(c, ldc, a, ars, b, brs, rows, k, add)
+}
+
 // gemmBlocks computes at most mr rows of a product whose steps are in blocks: see
 // convPointWGrad. It needs vectors.
 func gemmBlocks(set isa.ISA, c *float32, ldc int, a *float32, ars int, b *float32, step, rows, cols int, blocks *int, apart *float32) {

@@ -145,11 +145,14 @@ func (k *matmul) Chunk(i int) {
 			continue
 		}
 		g.b.data = g.b.data[k0*g.b.rs:]
-		if g.isSingle(i1-i0, k.grid.m) {
+		switch {
+		case g.isSingle(i1-i0, k.grid.m):
 			g.doSingle(j0, j1)
-			continue
+		case g.isFew(i1-i0, k.grid.m):
+			g.doFew(i1-i0, j0, j1)
+		default:
+			g.do(i0, i1, j0, j1)
 		}
-		g.do(i0, i1, j0, j1)
 	}
 }
 

@@ -63,7 +63,7 @@ func (g *gemm) block(ws *workspace, i0, i1, j0, j1, k0, kn int, add bool) {
 			g.packB(ws, b, k0, j, end)
 		default:
 			g.b.check(k0+kn, end)
-			b = panels{data: g.b.data[k0*g.b.rs+j:], step: nr, stride: g.b.rs, k: kn}
+			b = panels{data: g.b.data[k0*g.b.rs+j:], step: nr, stride: g.b.rs, k: kn, ahead: g.b.rs*g.k >= g.sizes().reach}
 		}
 		g.sweep(ws, b, i0, i1, j, end, k0, add)
 	}
@@ -133,11 +133,14 @@ func (g *gemm) multiply(ws *workspace, c, a *float32, ars, acs int, b panels, ro
 
 // inner multiplies with panels of b, from the first of panel on.
 func (g *gemm) inner(c *float32, ldc int, a *float32, ars, acs int, panel []float32, b panels, rows, cols, add int) {
-	if g.format == formatPairs {
+	switch {
+	case g.format == formatPairs:
 		gemmPairs(c, ldc, a, ars, acs, &panel[0], b.stride, b.step, rows, cols, (b.k+1)/2, add)
-		return
+	case b.ahead:
+		gemmAhead(g.isa, c, ldc, a, ars, acs, &panel[0], b.stride, b.step, rows, cols, b.k, add)
+	default:
+		gemmVectors(g.isa, c, ldc, a, ars, acs, &panel[0], b.stride, b.step, rows, cols, b.k, add)
 	}
-	gemmVectors(g.isa, c, ldc, a, ars, acs, &panel[0], b.stride, b.step, rows, cols, b.k, add)
 }
 
 // multiplyPanels multiplies tiles with whole panels of B, and then with the columns that

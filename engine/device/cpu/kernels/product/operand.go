@@ -24,9 +24,10 @@ func (o *operand) from(i, j int) operand {
 func (o operand) transposed() operand { return operand{data: o.data, rs: o.cs, cs: o.rs} }
 
 // panels are the columns of a block of B: panel p starts at element p*step and
-// has nr columns; its k rows are stride elements apart.
+// has nr columns; its k rows are stride elements apart. Those of a large B in place are fetched ahead.
 type panels struct {
 	data         []float32
 	step, stride int
 	k            int
+	ahead        bool
 }

@@ -82,7 +82,7 @@ type sizes struct {
 	lanes  int  // columns that transpose moves at once
 	packs  bool // A and B must be packed
 
-	// From these on it pays to pack operands that could be read in place: far is the elements
+	// From these on it pays to pack operands that could be read in place, or to fetch them ahead: far is the elements
 	// from column to column of A, reach those that all of B spans. Pages and the sets of
 	// the caches run out, and the hardware does not foresee the row after a short one
 	// of a panel.
