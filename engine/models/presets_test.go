@@ -252,35 +252,72 @@ func moments(f []float64) (mean, std, largest float64) {
 	return mean, math.Sqrt(std), largest
 }
 
-// TestPrecisionIsThatOfAllProducts: bf16 is that of the gradients' products too.
+// TestPrecisionIsThatOfAllProducts: bf16 is that of the gradients' products too, and of those that generate text.
 func TestPrecisionIsThatOfAllProducts(t *testing.T) {
 	for name, layers := range map[string]models.Stack{
 		"mlp": models.MLP([]int{8}, "relu", 4, graph.Pos{}),
+		"cnn": models.CNN([]int{2}, 3, nil, "relu", 4, graph.Pos{}),
 		"gpt": models.GPT(models.GPTOptions{Layers: 1, Heads: 2, Width: 8, Context: 4, Vocab: 5}, graph.Pos{}),
 	} {
 		for _, bf16 := range []bool{false, true} {
 			s := models.Spec{Input: shape.F32(6), Target: shape.I32(), Layers: layers, Loss: "cross_entropy", BF16: bf16}
-			if name == "gpt" {
+			products := []string{"matmul"}
+			switch name {
+			case "cnn":
+				s.Input = shape.F32(1, 6, 6)
+				products = append(products, "conv2d", "conv2d_grad_x", "conv2d_grad_w")
+				s.Layers = append(models.Stack{models.Named{Name: "first", Layer: models.Conv2D{Channels: 2, Kernel: 1}}}, s.Layers...)
+			case "gpt":
 				s.Input, s.Target = shape.I32(4), shape.I32(4)
+				products = append(products, "attention", "attention_grad", "cached_attention", "cache_write")
 			}
 			g, err := models.Train(s, adamW(), models.Size{Microbatch: 3, Microbatches: 1, Batch: 3, Ring: 1})
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, n := range g.Nodes {
-				rounds := bf16
-				switch op := n.Op.(type) {
-				case ops.MatMul:
-					rounds = op.BF16
-				case ops.Attention:
-					rounds = op.BF16
-				case ops.AttentionGrad:
-					rounds = op.BF16
+			nodes := g.Nodes
+			if name == "gpt" {
+				g, err := models.Generate(s, models.GenerateSize{Rows: 2, Context: 4})
+				if err != nil {
+					t.Fatal(err)
 				}
-				if rounds != bf16 {
+				nodes = append(nodes, g.Nodes...)
+			}
+			seen := map[string]bool{}
+			for _, n := range nodes {
+				kind := n.Op.Kind()
+				if seen[kind] = true; slices.Contains(products, kind) && roundsFactors(n.Op) != bf16 {
 					t.Errorf("%s with BF16 %v has %v", name, bf16, n)
+				}
+			}
+			for _, kind := range products {
+				if !seen[kind] {
+					t.Errorf("%s has no %s", name, kind)
 				}
 			}
 		}
 	}
+}
+
+// roundsFactors reports whether a product rounds its factors to bfloat16, or a write what becomes such factors.
+func roundsFactors(op graph.Op) bool {
+	switch op := op.(type) {
+	case ops.MatMul:
+		return op.BF16
+	case ops.Conv2D:
+		return op.BF16
+	case ops.Conv2DGradX:
+		return op.Of.BF16
+	case ops.Conv2DGradW:
+		return op.Of.BF16
+	case ops.Attention:
+		return op.BF16
+	case ops.AttentionGrad:
+		return op.BF16
+	case ops.CachedAttention:
+		return op.BF16
+	case ops.CacheWrite:
+		return op.BF16
+	}
+	return false
 }
