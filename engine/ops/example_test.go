@@ -35,6 +35,33 @@ func Example() {
 	// Output: y f32[1,2] [7.5 0]
 }
 
+// A loop doubles a number until it is no longer below a limit, at most 10 times. The limit is a value from outside of the loop,
+// and the carry begins as a constant.
+func ExampleWhile() {
+	b := graph.NewBuilder("doubled", 1)
+	limit := b.Input("limit", shape.F32())
+	last := ops.While(b, 10, []*graph.Value{ops.Const(b, shape.F32(), 1)},
+		func(b *graph.Builder, carry []*graph.Value) *graph.Value { return ops.Less(b, carry[0], limit) },
+		func(b *graph.Builder, carry []*graph.Value) []*graph.Value {
+			return []*graph.Value{ops.ScaleBy(b, carry[0], 2)}
+		})
+	b.Output("y", last[0])
+	g, err := b.Graph()
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, x := range []float64{100, 1e9} {
+		values, err := ref.Eval(g, map[*graph.Value]ref.Array{limit: ref.Floats([]float64{x})})
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(values[last[0]].F)
+	}
+	// Output:
+	// [128]
+	// [1024]
+}
+
 // An op states its metadata rule and its cost.
 func ExampleConv2D() {
 	x, w := shape.F32(1, 3, 32, 32), shape.F32(16, 3, 5, 5)
