@@ -52,7 +52,7 @@ type Generation struct {
 	DecodeBytes      int64   `json:"decode_bytes_per_token"`
 	DecodeGBytesPerS float64 `json:"decode_gbytes_per_s"`
 	MemoryGBytesPerS float64 `json:"memory_gbytes_per_s"` // that as many threads read from memory
-	MemoryFraction   float64 `json:"memory_fraction"`     // DecodeGBytesPerS / MemoryGBytesPerS
+	MemoryFraction   float64 `json:"memory_fraction"`     // DecodeGBytesPerS / MemoryGBytesPerS; above 1, the model lies in the cores' caches
 
 	CacheBytes        int64    `json:"cache_bytes"`
 	PeakResidentBytes int64    `json:"peak_resident_bytes"` // of the process; 0 if unknown
@@ -227,6 +227,15 @@ func (s *generating) result(o RunOptions) (Generation, error) {
 	return r, nil
 }
 
+// ofMemory is the share of memory's speed at which tokens are decoded. A model that is read faster than memory gives lies in
+// the caches of the cores.
+func (r *Generation) ofMemory() string {
+	if r.MemoryFraction > 1 {
+		return "in cache"
+	}
+	return percent(r.MemoryFraction)
+}
+
 // bytesRead are read by a step of one token at a position. A device of this kind keeps
 // what is between ops in its caches.
 func bytesRead(g *graph.Graph, position int) (sum int64) {
@@ -290,7 +299,7 @@ func WriteGenerations(w io.Writer, rs []Generation, width int) error {
 	for _, r := range rs {
 		rows = append(rows, []string{
 			r.Name, units.Thousands(r.Prompt), units.Milliseconds(r.PrefillMS), units.Rate(r.PrefillTokensPerS), units.Number(r.PrefillGflops),
-			units.Milliseconds(r.DecodeMS.Median), units.Rate(r.DecodeTokensPerS), units.Number(r.DecodeGBytesPerS), percent(r.MemoryFraction),
+			units.Milliseconds(r.DecodeMS.Median), units.Rate(r.DecodeTokensPerS), units.Number(r.DecodeGBytesPerS), r.ofMemory(),
 			units.Number(r.DecodeAllocs),
 		})
 	}
