@@ -240,8 +240,9 @@ func runBench(c *cobra.Command, names []string, o bench.RunOptions, all *trainin
 		progress = io.Discard
 	}
 	return measurement[bench.Result]{
-		of:   func(w bench.Workload) (bench.Result, error) { return bench.Run(c.Context(), w, asConfigured(c, w, o)) },
-		rate: func(r bench.Result) string { return units.Milliseconds(r.StepMS.Median) + " a step" },
+		of:      func(w bench.Workload) (bench.Result, error) { return bench.Run(c.Context(), w, asConfigured(c, w, o)) },
+		rate:    func(r bench.Result) string { return units.Milliseconds(r.StepMS.Median) + " a step" },
+		sharing: all.ranks != nil,
 		tell: func(r bench.Result) {
 			for _, text := range r.Notes {
 				fmt.Fprintln(c.ErrOrStderr(), text)

@@ -11,6 +11,7 @@ import (
 	"github.com/berth-ml/berth/bench"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/cmd/trainer/internal/console"
+	"github.com/berth-ml/berth/internal/busy"
 )
 
 // measurement is a kind of measurement of bench, whose results are R.
@@ -18,17 +19,24 @@ type measurement[R any] struct {
 	of   func(w bench.Workload) (R, error)
 	rate func(r R) string // in a word or two, behind the name of the workload
 	tell func(r R)        // nil, or tells what else there is to tell
+
+	// sharing: the processes of a launcher measure together, and take the cores from each other.
+	sharing bool
 }
 
 // all measures workloads one after the other, and tells of each how far it is.
 func (m measurement[R]) all(progress io.Writer, ws []bench.Workload) (rs []R, err error) {
 	for _, w := range ws {
 		fmt.Fprintf(progress, "%s: %s …\n", w.Name, w.About)
+		period := busy.Begin()
 		r, err := m.of(w)
 		if err != nil {
 			return nil, usageOf(err)
 		}
 		fmt.Fprintf(progress, "%s: %s\n", w.Name, m.rate(r))
+		if !m.sharing && period.Busy() {
+			fmt.Fprintf(progress, "%s: other processes took the cores meanwhile, so a quiet machine is faster: measure again when they have ended\n", w.Name)
+		}
 		if m.tell != nil {
 			m.tell(r)
 		}
