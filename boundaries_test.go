@@ -52,7 +52,7 @@ var mayImport = map[string][]string{
 	"residency/ledger":          {"engine/device"},
 	"partition":                 {"partition/cut", "partition/divide", "partition/footprint", "partition/forecast", "partition/nodes", "partition/order", "partition/parts", "partition/pieces", "partition/place", "partition/recompute", "partition/segment", "partition/simulate", "partition/speed", "partition/step", "engine/...", "executor/schedule", "internal/columns", "internal/edit", "internal/stop", "internal/units"},
 	"partition/recompute":       {"partition/nodes", "engine/graph", "engine/ops", "internal/stop"},
-	"partition/pieces":          {"partition/nodes", "engine/graph", "internal/stop"},
+	"partition/pieces":          {"partition/nodes", "engine/graph", "engine/ops", "internal/stop"},
 	"partition/parts":           {"engine/graph", "engine/ops", "internal/stop"},
 	"partition/nodes":           {"engine/...", "internal/stop"},
 	"partition/place":           {"partition/nodes", "engine/graph", "engine/ops", "internal/stop"},

@@ -71,11 +71,12 @@ func CheckPins(g *graph.Graph, o PlanOptions) error {
 	return cut.CheckPins(g, nodes.Blocks(g), cut.Options{Devices: o.Devices, Pin: pin, Pieces: s.pinned})
 }
 
-// PinsIn are the pins of blocks that a graph has, and of those of its ops that can be apart from their block.
+// PinsIn are the pins of a step's names by the names of a graph that answers: of its blocks, and of those of its ops that can be
+// apart from their block.
 func PinsIn(g *graph.Graph, pins map[string]int) map[string]int {
 	in := map[string]int{}
-	for _, name := range pieces.In(g, slices.Collect(maps.Keys(pins))) {
-		in[name] = pins[name]
+	for name, inStep := range pieces.In(g, slices.Collect(maps.Keys(pins))) {
+		in[name] = pins[inStep]
 	}
 	return in
 }

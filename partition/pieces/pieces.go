@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/internal/stop"
 	"github.com/berth-ml/berth/partition/nodes"
 )
@@ -44,20 +45,33 @@ func Find(g *graph.Graph, names []string) (Pieces, error) {
 	return p, nil
 }
 
-// In are those of the names that are blocks of a graph, or ops that can be pieces of it.
-func In(g *graph.Graph, names []string) (in []string) {
-	blocks := nodes.Blocks(g)
-	for _, name := range names {
-		if slices.Contains(blocks, name) {
-			in = append(in, name)
+// In are the blocks of a graph, and its ops that can be pieces of it, that the names of a step mean, each with its name there.
+// The names of what this graph does without are left out.
+func In(g *graph.Graph, names []string) map[string]string {
+	in := map[string]string{}
+	for _, name := range nodes.Blocks(g) {
+		if slices.Contains(names, name) {
+			in[name] = name
 		}
 	}
 	for _, n := range g.Nodes {
-		if name := n.Out[0].Name; slices.Contains(names, name) && !slices.Contains(in, name) && refusal(n) == nil {
-			in = append(in, name)
+		if inStep := nameInStep(n); slices.Contains(names, inStep) && in[inStep] == "" && refusal(n) == nil {
+			in[n.Out[0].Name] = inStep
 		}
 	}
 	return in
+}
+
+// nameInStep is the name that a node has in a step. What generates text reads the keys and values of earlier tokens by an op of its
+// own, in place of a step's attention.
+func nameInStep(n *graph.Node) string {
+	name := n.Out[0].Name
+	if op, ok := n.Op.(ops.CachedAttention); ok {
+		if at := strings.LastIndex(name, op.Kind()); at >= 0 {
+			return name[:at] + op.Whole().Kind() + name[at+len(op.Kind()):]
+		}
+	}
+	return name
 }
 
 // refusal says why a node cannot be a piece of a block.

@@ -1,6 +1,7 @@
 package pieces
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -91,7 +92,7 @@ func TestFindOfABlocksName(t *testing.T) {
 	if p, err := Find(g, []string{"a.neg"}); err == nil || !strings.Contains(err.Error(), `"a.neg" names a block, and an op of block "a"`) {
 		t.Error(p, err)
 	}
-	if p, err := Find(g, []string{"a"}); err != nil || len(p) > 0 || !slices.Equal(In(g, []string{"a", "y", "a.abs"}), []string{"a", "y"}) {
+	if p, err := Find(g, []string{"a"}); err != nil || len(p) > 0 || !maps.Equal(In(g, []string{"a", "y", "a.abs"}), map[string]string{"a": "a", "y": "y"}) {
 		t.Error(p, err)
 	}
 }
