@@ -30,6 +30,7 @@ func (p pins) decode(d *decoder, n *yaml.Node, path string, dst any) {
 			out = map[string]string{}
 		}
 		out[block] = id
+		d.where[join(path, name)] = d.posOf(e)
 	}
 	*dst.(*map[string]string) = out
 }

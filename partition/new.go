@@ -54,21 +54,29 @@ func New(g *graph.Graph, o PlanOptions) (*Plan, error) {
 func (s *settings) findPieces(g *graph.Graph) (err error) {
 	if s.pinned == nil && len(s.Pin) > 0 {
 		if s.pinned, err = pieces.Find(g, slices.Collect(maps.Keys(s.Pin))); err != nil {
-			return cut.AsPin(err)
+			return refusedPin(err)
 		}
 	}
 	return nil
 }
 
-// CheckPins refuses the options' pins as [New] does for a step's graph: those of names that are neither blocks nor ops, and of ops
-// that stay with others.
-func CheckPins(g *graph.Graph, o PlanOptions) error {
-	s := settings{PlanOptions: o}
-	if err := s.findPieces(g); err != nil {
-		return err
+// refusedPin is the error about an op that cannot be pinned.
+func refusedPin(err error) error {
+	name := ""
+	if e, ok := err.(*pieces.RefusedError); ok {
+		name = e.Name
 	}
-	pin, _ := s.pins()
-	return cut.CheckPins(g, nodes.Blocks(g), cut.Options{Devices: o.Devices, Pin: pin, Pieces: s.pinned})
+	return cut.AsPin(name, err)
+}
+
+// CheckPins refuses pins as [New] does for a step's graph: those of names that are neither blocks nor ops, and of ops
+// that stay with others. pins has devices by their IDs, which need not be there.
+func CheckPins(g *graph.Graph, pins map[string]string) error {
+	found, err := pieces.Find(g, slices.Collect(maps.Keys(pins)))
+	if err != nil {
+		return refusedPin(err)
+	}
+	return cut.CheckPins(g, found, pins)
 }
 
 // PinsIn are the pins of a step's names by the names of a graph that answers: of its blocks, and of those of its ops that can be

@@ -220,7 +220,7 @@ func (o *PlanOptions) checkDevices() error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.Pin)) {
 		if d := o.Pin[name]; d >= len(first) {
-			return cut.AsPin(fmt.Errorf("%q is pinned to %s, %s", name, o.Devices[d].ID, o.firstHas(first)))
+			return cut.AsPin(name, fmt.Errorf("%q is pinned to %s, %s", name, o.Devices[d].ID, o.firstHas(first)))
 		}
 	}
 	return nil

@@ -49,7 +49,7 @@ func (s *Session) Placed(err error) error {
 	pins, pinned := errors.AsType[*partition.PinError](err)
 	switch {
 	case pinned:
-		return configs.At(c.Where("partition.pin"), fmt.Errorf("partition.pin: %w", pins))
+		return configs.At(c.Where("partition.pin."+pins.Name), fmt.Errorf("partition.pin: %w", pins))
 	case errors.Is(err, models.ErrAdapt):
 		return configs.At(c.Where("adapt.lora.targets"), err)
 	case errors.Is(err, optim.ErrSpec):

@@ -95,7 +95,7 @@ func checkApart(idx *nodes.Index, c Cut, o Options) error {
 		return nil
 	}
 	if s := o.Pipeline.Order; s != nil && s.Stages != len(c.Device) {
-		return AsPin(fmt.Errorf("the schedule %q is for %s, and ops that are pinned need %d; use a schedule by name, or pin blocks",
+		return AsPin("", fmt.Errorf("the schedule %q is for %s, and ops that are pinned need %d; use a schedule by name, or pin blocks",
 			s.Name, units.Count(s.Stages, "stage"), len(c.Device)))
 	}
 	if o.Supports == nil {
@@ -108,7 +108,7 @@ func checkApart(idx *nodes.Index, c Cut, o Options) error {
 			continue
 		}
 		if err := refusal(g, i, d, o.Supports, false); err != nil {
-			return AsPin(fmt.Errorf("op %q is pinned to %s, which does not run it: %s; pin it to another device", b, o.Devices[d].ID, WhyNot(err)))
+			return AsPin(b, fmt.Errorf("op %q is pinned to %s, which does not run it: %s; pin it to another device", b, o.Devices[d].ID, WhyNot(err)))
 		}
 	}
 	return nil

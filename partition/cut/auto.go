@@ -88,7 +88,11 @@ func stageCount(blocks []string, allowed []bool, o Options) (int, *Fewer) {
 
 // Choose is the pass: a cut by hand as asked, or an automatic one.
 func Choose(idx *nodes.Index, blocks []string, o Options) (Cut, error) {
-	if err := CheckPins(idx.Graph, blocks, o); err != nil {
+	ids := map[string]string{}
+	for name, d := range o.Pin {
+		ids[name] = string(o.Devices[d].ID)
+	}
+	if err := CheckPins(idx.Graph, o.Pieces, ids); err != nil {
 		return Cut{}, err
 	}
 	var c Cut

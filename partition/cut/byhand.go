@@ -88,8 +88,9 @@ func (c *Cut) pin(o Options) error {
 		for _, name := range names {
 			d, ok := o.on(name)
 			if ok && first != "" && d != o.Pin[first] {
-				return fmt.Errorf("%w: stage %d has block %q, which is pinned to %s, and %q, which is pinned to %s; put them in different stages, or pin them to one device",
-					ErrStages, s, first, o.Devices[o.Pin[first]].ID, o.Pieces.Whole(name), o.Devices[d].ID)
+				second := o.Pieces.Whole(name)
+				return AsPin(second, fmt.Errorf("stage %d has block %q, which is pinned to %s, and %q, which is pinned to %s; put them in different stages (partition.stages), or pin them to one device",
+					s, first, o.Devices[o.Pin[first]].ID, second, o.Devices[d].ID))
 			}
 			if ok {
 				first, c.Device[s] = o.Pieces.Whole(name), d
@@ -108,29 +109,45 @@ func (o *Options) on(block string) (d int, ok bool) {
 	return d, ok
 }
 
-// CheckPins refuses pins of blocks that there are not.
-func CheckPins(g *graph.Graph, blocks []string, o Options) error {
-	blocks = o.Pieces.Blocks(blocks)
-	for _, name := range slices.Sorted(maps.Keys(o.Pin)) {
-		if !slices.Contains(blocks, name) {
-			are, ops := opsNear(g, name)
-			near, listed := "", ops
-			if len(ops) > mostNamed {
-				listed = append(slices.Clone(ops[:mostNamed]), fmt.Sprintf("… (%d in all)", len(ops)))
-			}
-			if len(ops) > 0 {
-				near = fmt.Sprintf("; the ops %s are %s", are, strings.Join(listed, ", "))
-			}
-			return &PinError{fmt.Errorf("%w: %q is pinned to %s, but the model has no such block or op%s; its blocks are %s%s",
-				ErrStages, name, o.Devices[o.Pin[name]].ID, nearest(name, append(ops, blocks...)), strings.Join(blocks, ", "), near)}
+// CheckPins refuses pins of blocks that there are not. pins has devices by their IDs, of which the plan may lack some.
+func CheckPins(g *graph.Graph, p pieces.Pieces, pins map[string]string) error {
+	blocks := p.Blocks(nodes.Blocks(g))
+	for _, name := range slices.Sorted(maps.Keys(pins)) {
+		if !slices.Contains(blocks, name) && !p.Is(name) {
+			return AsPin(name, fmt.Errorf("%q is pinned to %s, but the model has no such block or op%s", name, pins[name], nearBy(g, name, blocks)))
 		}
 	}
 	return nil
 }
 
+// nearBy says what a name may be meant for: the nearest one, the blocks, and the ops of what the name begins like. Where
+// these are many, it is those nearest to the name.
+func nearBy(g *graph.Graph, name string, blocks []string) string {
+	const few = 6
+	are, ops := opsNear(g, name)
+	text := nearest(name, append(slices.Clone(ops), blocks...)) + "; its blocks are " + strings.Join(blocks, ", ")
+	switch {
+	case len(ops) > few:
+		return fmt.Sprintf("%s; of the %d ops %s the nearest are %s (--op-by-op=log names all)", text, len(ops), are, strings.Join(mostAlike(name, ops, few), ", "))
+	case len(ops) > 0:
+		return fmt.Sprintf("%s; the ops %s are %s", text, are, strings.Join(ops, ", "))
+	}
+	return text
+}
+
+// mostAlike are the few names that are most like one, in their order.
+func mostAlike(name string, names []string, few int) []string {
+	name = name[:min(len(name), edit.LongestWord)]
+	sorted := slices.Clone(names)
+	slices.SortStableFunc(sorted, func(a, b string) int { return edit.Distance(name, a) - edit.Distance(name, b) })
+	sorted = sorted[:few]
+	return slices.DeleteFunc(slices.Clone(names), func(x string) bool { return !slices.Contains(sorted, x) })
+}
+
 // opsNear are the ops of the layer or block whose name is the longest beginning of a name that may be meant for one of them,
 // or those that begin so. A layer with loops has none that can be pinned.
 func opsNear(g *graph.Graph, name string) (are string, ops []string) {
+	are, ops = opsOf(g, name)
 	for dot := strings.LastIndex(name, "."); dot > 0 && len(ops) == 0; dot = strings.LastIndex(name[:dot], ".") {
 		are, ops = opsOf(g, name[:dot])
 	}

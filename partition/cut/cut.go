@@ -59,7 +59,7 @@ func (c Cut) Groups() map[string]int {
 	return m
 }
 
-// mostNamed is the most stages that the cause of another one names, and the most ops that an error does.
+// mostNamed is the most stages that the cause of another one names.
 const mostNamed = 32
 
 // sharing names the other stages on the device of stage s, for its cause.
@@ -135,10 +135,15 @@ func (f *Fewer) Note() string {
 var ErrStages = errors.New("cannot place the stages as asked")
 
 // PinError is an [ErrStages] about PlanOptions.Pin.
-type PinError struct{ err error }
+type PinError struct {
+	Name string // of the block or op whose pin is wrong; "" for all pins together
+	err  error
+}
 
-// AsPin is a PinError with that cause.
-func AsPin(cause error) error { return &PinError{fmt.Errorf("%w: %w", ErrStages, cause)} }
+// AsPin is a PinError about the pin of that name, with that cause.
+func AsPin(name string, cause error) error {
+	return &PinError{name, fmt.Errorf("%w: %w", ErrStages, cause)}
+}
 
 // Error is the text of the error that it is.
 func (e *PinError) Error() string { return e.err.Error() }
@@ -163,7 +168,7 @@ func CheckEdges(idx *nodes.Index, pl *place.Placement) error {
 // Check is CheckEdges for a cut, of which pinned ops may be the cause.
 func (c Cut) Check(idx *nodes.Index, pl *place.Placement) error {
 	if wrong := wrongEdge(idx, pl); wrong != "" && c.Apart {
-		return AsPin(fmt.Errorf("an op that is pinned cannot be apart from the rest of its block: %s; pin the block", wrong))
+		return AsPin("", fmt.Errorf("an op that is pinned cannot be apart from the rest of its block: %s; pin the block", wrong))
 	}
 	return CheckEdges(idx, pl)
 }

@@ -268,11 +268,11 @@ func (c *stageSearch) impossible() error {
 	}
 	for i, b := range c.blocks {
 		if d, pinned := c.o.on(b); pinned && c.refused[d][i] != nil {
-			return &PinError{fmt.Errorf("%w: block %q is pinned to %s, which does not run it: %s; pin it to another device", ErrStages, c.o.Pieces.Whole(b), c.o.Devices[d].ID, WhyNot(c.refused[d][i]))}
+			return AsPin(c.o.Pieces.Whole(b), fmt.Errorf("block %q is pinned to %s, which does not run it: %s; pin it to another device", c.o.Pieces.Whole(b), c.o.Devices[d].ID, WhyNot(c.refused[d][i])))
 		}
 	}
 	if len(c.o.Pin) > 0 {
-		return &PinError{fmt.Errorf("%w: %s cannot be cut so that each pinned block is on its device; ask for another number of stages, or list the stages by hand", ErrStages, strings.Join(c.o.Pieces.Blocks(c.blocks), ", "))}
+		return AsPin("", fmt.Errorf("%s cannot be cut so that each pinned block is on its device; ask for another number of stages, or list the stages by hand", strings.Join(c.o.Pieces.Blocks(c.blocks), ", ")))
 	}
 	return fmt.Errorf("%w: no order of the devices gives every block one that runs it; ask for another number of stages, or list more devices", ErrStages)
 }

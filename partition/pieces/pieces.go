@@ -21,8 +21,17 @@ type Op struct {
 // Pieces are the ops at which blocks are cut, in the order of their graph. The zero value cuts none.
 type Pieces []Op
 
+// RefusedError says why an op cannot be a piece.
+type RefusedError struct {
+	Name string
+	Why  error
+}
+
+// Error names the op, and says why.
+func (e *RefusedError) Error() string { return fmt.Sprintf("%q %v", e.Name, e.Why) }
+
 // Find finds the ops of these names. It leaves out those that are names of blocks, or of nothing in the graph.
-// It refuses nodes that cannot be a piece, and ops with the name of another block.
+// It refuses nodes that cannot be a piece, and ops with the name of another block, by a [*RefusedError].
 func Find(g *graph.Graph, names []string) (Pieces, error) {
 	var p Pieces
 	blocks := nodes.Blocks(g)
@@ -33,12 +42,12 @@ func Find(g *graph.Graph, names []string) (Pieces, error) {
 		}
 		if slices.Contains(blocks, name) {
 			if of := nodes.BlockOf(n.Layer); n.Phase == graph.Forward && of != "" && of != name {
-				return nil, fmt.Errorf("%q names a block, and an op of block %q: give the block another name (in the model's layers)", name, of)
+				return nil, &RefusedError{name, fmt.Errorf("names a block, and an op of block %q: give the block another name (in the model's layers)", of)}
 			}
 			continue
 		}
 		if err := refusal(n); err != nil {
-			return nil, fmt.Errorf("%q %w", name, err)
+			return nil, &RefusedError{name, err}
 		}
 		p = append(p, Op{name, n.Layer.Block})
 	}

@@ -60,20 +60,11 @@ func (p *Planner) pins() (map[string]int, error) {
 		case d >= 0:
 			out[name] = d
 		default:
-			return nil, configs.At(p.Config.Where("partition.pin"), fmt.Errorf("partition.pin: %w: %s is pinned to %s, but the run's devices are %s; pin it to one of those, or list more devices",
+			return nil, configs.At(p.Config.Where("partition.pin."+name), fmt.Errorf("partition.pin: %w: %s is pinned to %s, but the run's devices are %s; pin it to one of those, or list more devices",
 				partition.ErrStages, name, id, idsOf(p.Devices)))
 		}
 	}
 	return out, nil
-}
-
-// named are all pins of the config, to check their names: those that gave way are on the first device.
-func (p *Planner) named() map[string]int {
-	out := map[string]int{}
-	for name, id := range p.Config.Partition.Pin {
-		out[name] = max(0, p.deviceAt(id))
-	}
-	return out
 }
 
 // pinGaveWay reports whether a pin to a device gave way: the run does not have it, or

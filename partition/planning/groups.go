@@ -62,9 +62,8 @@ func (p *Planner) Answers(ctx context.Context, g *graph.Graph, step func() (*gra
 	if o.Pin, err = p.pins(); err != nil {
 		return nil, Groups{}, err
 	}
-	if named := o; len(p.Config.Partition.Pin) > 0 {
-		named.Pin = p.named()
-		if err := checkPins(named, step); err != nil {
+	if pins := p.Config.Partition.Pin; len(pins) > 0 {
+		if err := checkPins(pins, step); err != nil {
 			return nil, Groups{}, err
 		}
 	}
@@ -85,12 +84,12 @@ func (p *Planner) Answers(ctx context.Context, g *graph.Graph, step func() (*gra
 }
 
 // checkPins refuses pins of what no step has.
-func checkPins(o partition.PlanOptions, step func() (*graph.Graph, error)) error {
+func checkPins(pins map[string]string, step func() (*graph.Graph, error)) error {
 	g, err := step()
 	if err != nil {
 		return err
 	}
-	return partition.CheckPins(g, o)
+	return partition.CheckPins(g, pins)
 }
 
 // pinnedGroup is the number of devices of a group with pins: as many as a replica of the run has, and those of the pins.

@@ -2,6 +2,7 @@ package planning_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/berth-ml/berth/engine/graph"
@@ -98,8 +99,9 @@ func TestAnswersWithPins(t *testing.T) {
 		}
 	}
 	var pin *partition.PinError
-	p := plannerOf(t, 2, "{pin: {b1.mul: cpu:1}}", &clock{})
-	if _, _, err := p.Answers(t.Context(), g, step); !errors.As(err, &pin) {
+	p := plannerOf(t, 2, "{pin: {b1.mul: cpu:7}}", &clock{})
+	p.Answering = true
+	if _, _, err := p.Answers(t.Context(), g, step); !errors.As(err, &pin) || pin.Name != "b1.mul" || !strings.Contains(err.Error(), `"b1.mul" is pinned to cpu:7`) {
 		t.Error(err)
 	}
 }
