@@ -137,16 +137,34 @@ func (p *Plan) generates() bool {
 	return slices.ContainsFunc(p.Graph.Vars, func(v *graph.Value) bool { return v.Role == graph.Cache })
 }
 
-// finerYet says that with less memory the launch at the floor may be cut finer; nil if
-// it cannot be. Only updates with state are cut into ranges.
+// finerYet says that with less memory the launch at the floor is cut finer; nil if
+// it is not. Only updates with state are cut into ranges.
 func (p *Plan) finerYet(f *Forecast) []string {
 	switch {
+	case !p.fitsBelow(f):
+		return nil
 	case !p.ranges.On() && f.FloorBy[device.OptState] > 0:
-		return []string{"give less memory (segments and updates may then be cut finer)"}
+		return []string{"give less memory (segments and updates are then cut finer)"}
 	case p.grain != segment.ByNode:
-		return []string{"give less memory (segments may then be cut finer)"}
+		return []string{"give less memory (segments are then cut finer)"}
 	}
 	return nil
+}
+
+// fitsBelow reports whether a plan fits in less memory than a floor, on all devices with the limit of that one. It plans anew.
+func (p *Plan) fitsBelow(f *Forecast) bool {
+	if p.asked.g == nil {
+		return false
+	}
+	o := p.asked.o
+	o.Devices = slices.Clone(o.Devices)
+	for d := range o.Devices {
+		if o.Devices[d].MemoryBytes == f.Limit {
+			o.Devices[d].MemoryBytes = f.Floor - 1
+		}
+	}
+	_, err := New(p.asked.g, o)
+	return err == nil
 }
 
 // Floors says, for each device with less memory than the plan would take, what

@@ -95,6 +95,38 @@ func TestFloorIsEnough(t *testing.T) {
 	}
 }
 
+// Less memory is advised where a plan then fits, and not at the least floor.
+func TestFloorsAdviseLessMemory(t *testing.T) {
+	g, err := nets.Chain(4, 8, 16, 3).Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func(limit int64) (*Plan, error) {
+		return New(g, PlanOptions{Devices: nets.Specs(1, limit), Microbatches: 3})
+	}
+	p, err := at(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p, err = at(p.Memory[0].Peak - 1); err != nil {
+		t.Fatal(err)
+	}
+	for first := true; ; first = false {
+		next, err := at(p.Memory[0].Floor - 1)
+		fits := err == nil
+		if text := strings.Join(p.Floors(), ""); text == "" || strings.Contains(text, "give less memory") != fits {
+			t.Errorf("less fits: %v, but %s", fits, text)
+		}
+		if !fits {
+			if first {
+				t.Error("the floor is the least at once")
+			}
+			return
+		}
+		p = next
+	}
+}
+
 // Scratch goes with the larger part of the floor: that of a weight's gradient does not
 // shrink with the microbatch.
 func TestAdviceAtTheFloor(t *testing.T) {

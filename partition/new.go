@@ -47,6 +47,8 @@ func New(g *graph.Graph, o PlanOptions) (*Plan, error) {
 	if e, ok := err.(*MemoryError); ok {
 		e.search = search{g, s, o}
 	}
+	p.asked = asked{g, o}
+	p.asked.o.Stop = nil
 	return p, err
 }
 

@@ -37,7 +37,14 @@ type Plan struct {
 	Bucket int
 
 	options settings
+	asked   asked
 	decided
+}
+
+// asked is what [New] was called with, to plan anew. It is zero in a plan that is derived from another one.
+type asked struct {
+	g *graph.Graph
+	o PlanOptions // without Stop
 }
 
 // decided is what the passes have decided, in their order. A pass reads it, and none
