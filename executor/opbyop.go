@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/executor/calls"
 	"github.com/berth-ml/berth/internal/stop"
@@ -154,9 +155,9 @@ func (p *Program) results(ctx context.Context, t *task, done device.Event) (list
 	if err := done.Wait(ctx); err != nil && !t.wrote(err) {
 		return nil
 	}
-	if p.skipped(ctx, t) {
+	if guard := p.skippedBy(ctx, t); guard != nil {
 		for _, v := range t.call.Graph.Outputs {
-			list = append(list, fmt.Sprintf("%s %v: skipped, since nothing reads it in this step", v.Name, v.Meta))
+			list = append(list, fmt.Sprintf("%s %v: skipped, since nothing reads it in this step: %s did not choose it", v.Name, v.Meta, guard.Name))
 		}
 		return list
 	}
@@ -173,11 +174,11 @@ func (p *Program) results(ctx context.Context, t *task, done device.Event) (list
 	return list
 }
 
-// skipped tells whether the device skipped an op, one of whose guards is not met. Its results
-// are then whatever was in their memory.
-func (p *Program) skipped(ctx context.Context, t *task) bool {
+// skippedBy is the first guard of an op that is not met, so that the device skipped it; nil if it computed. The results of one
+// that was skipped are whatever was in their memory.
+func (p *Program) skippedBy(ctx context.Context, t *task) *graph.Value {
 	if t.call.Graph.Needed == nil {
-		return false
+		return nil
 	}
 	for _, guard := range t.call.Graph.Needed[0] {
 		met, x := true, t.needs[t.inNeed[slices.Index(t.call.Graph.Inputs, guard.Value)]].Tensor
@@ -186,10 +187,10 @@ func (p *Program) skipped(ctx context.Context, t *task) bool {
 			return nil
 		})
 		if err == nil && !met {
-			return true
+			return guard.Value
 		}
 	}
-	return false
+	return nil
 }
 
 // dropAfterLast has each tensor that the launch is the last to use dropped after the

@@ -95,7 +95,7 @@ func TestLoopsEndEarly(t *testing.T) {
 	}
 }
 
-// Who logs the results of ops reads that one was skipped, and not what was in its memory.
+// Who logs the results of ops reads that one was skipped, by which number, and not what was in its memory.
 func TestSkippedOpsAreLogged(t *testing.T) {
 	j := briefJob(1)
 	j.alone = true
@@ -108,6 +108,11 @@ func TestSkippedOpsAreLogged(t *testing.T) {
 		}
 		if slices.ContainsFunc(x.Results, func(s string) bool { return strings.Contains(s, "skipped") }) {
 			skipped++
+			for _, s := range x.Results {
+				if _, guard, _ := strings.Cut(s, "in this step: "); !strings.HasPrefix(guard, "brief.") || !strings.HasSuffix(guard, " did not choose it") {
+					t.Errorf("no guard is named: %s", s)
+				}
+			}
 		} else {
 			ran++
 		}
