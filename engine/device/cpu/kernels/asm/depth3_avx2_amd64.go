@@ -2,10 +2,10 @@
 
 package asm
 
-// Depth32 adds up 3x3 taps for images with AVX2 and FMA, whose windows begin at neighbours: see convDepthwise3.
+// Depth3Each2 adds up 3x3 taps for images with AVX2 and FMA, whose windows begin at neighbours: see convDepthwise3.
 //
 //go:noescape
-func Depth32(y *float32, ystep int, yplane int, x *float32, xstep int, xplane int, height int, first int, from int, w *float32, step int, narrow int, cols *int, masks *int32, vectors int, rows int, planes int)
+func Depth3Each2(y *float32, ystep int, yplane int, x *float32, xstep int, xplane int, height int, first int, from int, w *float32, step int, narrow int, cols *int, masks *int32, vectors int, rows int, planes int)
 
 // Depth3Other2 adds up 3x3 taps for images with AVX2 and FMA, whose windows begin at every other pixel: see convDepthwise3.
 //
@@ -17,11 +17,11 @@ func Depth3Other2(y *float32, ystep int, yplane int, x *float32, xstep int, xpla
 //go:noescape
 func Depth3Spread2(y *float32, ystep int, yplane int, x *float32, xstep int, xplane int, height int, first int, from int, w *float32, narrow int, cols *int, masks *int32, vectors int, rows int, planes int)
 
-// Depth3Grad2 adds to nine vectors of sums of each image, so far apart, its products with AVX2 and FMA, whose windows begin at neighbours:
+// Depth3GradEach2 adds to nine vectors of sums of each image, so far apart, its products with AVX2 and FMA, whose windows begin at neighbours:
 // see convDepthwiseWGrad.
 //
 //go:noescape
-func Depth3Grad2(sums *float32, apart int, imageSums int, y *float32, ystep int, yplane int, x *float32, xstep int, xplane int, height int, first int, from int, step int, cols *int, masks *int32, vectors int, rows int, planes int)
+func Depth3GradEach2(sums *float32, apart int, imageSums int, y *float32, ystep int, yplane int, x *float32, xstep int, xplane int, height int, first int, from int, step int, cols *int, masks *int32, vectors int, rows int, planes int)
 
 // Depth3GradOther2 adds to nine vectors of sums of each image, so far apart, its products with AVX2 and FMA, whose windows begin at every other pixel:
 // see convDepthwiseWGrad.

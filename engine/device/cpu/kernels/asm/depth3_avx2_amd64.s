@@ -16,9 +16,9 @@ DATA counts<>+40(SB)/4, $0x0000000a
 DATA counts<>+44(SB)/4, $0x0000000b
 GLOBL counts<>(SB), RODATA|NOPTR, $48
 
-// func Depth32(y *float32, ystep int, yplane int, x *float32, xstep int, xplane int, height int, first int, from int, w *float32, step int, narrow int, cols *int, masks *int32, vectors int, rows int, planes int)
+// func Depth3Each2(y *float32, ystep int, yplane int, x *float32, xstep int, xplane int, height int, first int, from int, w *float32, step int, narrow int, cols *int, masks *int32, vectors int, rows int, planes int)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·Depth32(SB), NOSPLIT, $8-136
+TEXT ·Depth3Each2(SB), NOSPLIT, $8-136
 	MOVQ  x+24(FP), AX
 	MOVQ  y+0(FP), CX
 	MOVQ  xstep+32(FP), DX
@@ -560,8 +560,8 @@ vector:
 	VMOVUPS    96(R9), Y13
 	VMASKMOVPS 40(R10), Y13, Y13
 	VSHUFPS    $0x88, Y13, Y12, Y12
-	PREFETCHT0 32(R10)(SI*1)
 	PREFETCHT0 (R10)(SI*1)
+	PREFETCHT0 32(R10)(SI*1)
 
 firstinside:
 	INCQ        R12
@@ -585,8 +585,8 @@ loop:
 	VMOVUPS    96(R9), Y13
 	VMASKMOVPS 40(R10), Y13, Y13
 	VSHUFPS    $0x88, Y13, Y12, Y12
-	PREFETCHT0 32(R10)(SI*1)
 	PREFETCHT0 (R10)(SI*1)
+	PREFETCHT0 32(R10)(SI*1)
 
 middleinside:
 	INCQ        R12
@@ -607,8 +607,8 @@ middleinside:
 	VMOVUPS     96(R9), Y10
 	VMASKMOVPS  40(R10), Y10, Y10
 	VSHUFPS     $0x88, Y10, Y13, Y13
-	PREFETCHT0  32(R10)(SI*1)
 	PREFETCHT0  (R10)(SI*1)
+	PREFETCHT0  32(R10)(SI*1)
 
 endinside:
 	INCQ        R12
@@ -695,8 +695,8 @@ narrowvector:
 	VMOVUPS    96(R9), Y13
 	VMASKMOVPS 40(R10), Y13, Y13
 	VSHUFPS    $0x88, Y13, Y12, Y12
-	PREFETCHT0 32(R10)(SI*1)
 	PREFETCHT0 (R10)(SI*1)
+	PREFETCHT0 32(R10)(SI*1)
 
 narrowfirstinside:
 	INCQ        R12
@@ -720,8 +720,8 @@ narrowloop:
 	VMOVUPS    96(R9), Y13
 	VMASKMOVPS 40(R10), Y13, Y13
 	VSHUFPS    $0x88, Y13, Y12, Y12
-	PREFETCHT0 32(R10)(SI*1)
 	PREFETCHT0 (R10)(SI*1)
+	PREFETCHT0 32(R10)(SI*1)
 
 narrowmiddleinside:
 	INCQ        R12
@@ -742,8 +742,8 @@ narrowmiddleinside:
 	VMOVUPS     96(R9), Y10
 	VMASKMOVPS  40(R10), Y10, Y10
 	VSHUFPS     $0x88, Y10, Y13, Y13
-	PREFETCHT0  32(R10)(SI*1)
 	PREFETCHT0  (R10)(SI*1)
+	PREFETCHT0  32(R10)(SI*1)
 
 narrowendinside:
 	INCQ        R12
@@ -1118,9 +1118,9 @@ narrowlowerlowfew:
 	VMASKMOVPS Y9, Y14, (R11)
 	JMP        narrowlowerlowwritten
 
-// func Depth3Grad2(sums *float32, apart int, imageSums int, y *float32, ystep int, yplane int, x *float32, xstep int, xplane int, height int, first int, from int, step int, cols *int, masks *int32, vectors int, rows int, planes int)
+// func Depth3GradEach2(sums *float32, apart int, imageSums int, y *float32, ystep int, yplane int, x *float32, xstep int, xplane int, height int, first int, from int, step int, cols *int, masks *int32, vectors int, rows int, planes int)
 // Requires: AVX, FMA3, MMX+
-TEXT ·Depth3Grad2(SB), NOSPLIT, $8-144
+TEXT ·Depth3GradEach2(SB), NOSPLIT, $8-144
 	MOVQ x+48(FP), AX
 	MOVQ y+24(FP), CX
 	MOVQ xstep+56(FP), DX
@@ -1448,8 +1448,8 @@ vector:
 	VMOVUPS    96(R9), Y13
 	VMASKMOVPS 40(R10), Y13, Y13
 	VSHUFPS    $0x88, Y13, Y12, Y12
-	PREFETCHT0 32(R10)(SI*1)
 	PREFETCHT0 (R10)(SI*1)
+	PREFETCHT0 32(R10)(SI*1)
 
 firstinside:
 	INCQ R12
@@ -1472,8 +1472,8 @@ loop:
 	VMOVUPS     96(R9), Y13
 	VMASKMOVPS  40(R10), Y13, Y13
 	VSHUFPS     $0x88, Y13, Y12, Y12
-	PREFETCHT0  32(R10)(SI*1)
 	PREFETCHT0  (R10)(SI*1)
+	PREFETCHT0  32(R10)(SI*1)
 
 middleinside:
 	INCQ        R12
@@ -1494,8 +1494,8 @@ middleinside:
 	VMOVUPS     96(R9), Y13
 	VMASKMOVPS  40(R10), Y13, Y13
 	VSHUFPS     $0x88, Y13, Y12, Y12
-	PREFETCHT0  32(R10)(SI*1)
 	PREFETCHT0  (R10)(SI*1)
+	PREFETCHT0  32(R10)(SI*1)
 
 endinside:
 	INCQ        R12

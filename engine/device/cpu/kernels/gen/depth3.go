@@ -21,8 +21,12 @@ type images struct {
 	step                              reg.GPVirtual // from a window's column to its next one
 	xplane, yplane                    reg.GPVirtual
 	taps                              int      // masks of a vector of columns
+	opmasks                           []Op     // which hold them, where vectors have 16 lanes
+	part                              Op       // the mask of a row of y that fills part of a vector
 	counts                            Mem      // the numbers from 0 on
+	ordered, turned                   value    // what [images.order] and [images.turn] do, where vectors have 16 lanes
 	later                             []func() // what is emitted behind the function
+	*pair                                      // nil where each image has vectors of its own
 }
 
 // What the functions have in common: their parameters and a text about them.
@@ -39,30 +43,26 @@ func emitDepth3(c *build.Context, s simd) {
 	for i := range 12 {
 		c.AddDatum(4*i, U32(i))
 	}
+	l := &lang{c, s, map[string]bool{}}
+	emitDepth3Sums(l, counts)
+	f := &images{lang: l, taps: 2, counts: counts}
+	f.define("Depth3Spread", "func(y *float32, "+imagesParams+", w *float32, narrow int, "+imagesCounts+")",
+		fmt.Sprintf("adds up 3x3 taps for images with %s, of which each other row and column begins a window: see convDepthwise3.", s.about))
+	f.spread()
+	emitDepth3Products(l)
+}
+
+// emitDepth3Sums writes those that compute pixels.
+func emitDepth3Sums(l *lang, counts Mem) {
 	for _, other := range []bool{false, true} {
-		f := &images{lang: &lang{c, s, map[string]bool{}}, taps: 3, counts: counts}
-		name, doc, step := "Depth3", "neighbours", "step, "
+		f := &images{lang: l, taps: 3, counts: counts}
+		name, doc, step := "Depth3Each", "neighbours", "step, "
 		if other {
 			name, doc, step, f.taps = "Depth3Other", "every other pixel", "", 4
 		}
 		f.define(name, "func(y *float32, "+imagesParams+", w *float32, "+step+"narrow int, "+imagesCounts+")",
-			fmt.Sprintf("adds up 3x3 taps for images with %s, whose windows begin at %s: see convDepthwise3.", s.about, doc))
+			fmt.Sprintf("adds up 3x3 taps for images with %s, whose windows begin at %s: see convDepthwise3.", l.about, doc))
 		f.sums(other)
-	}
-	f := &images{lang: &lang{c, s, map[string]bool{}}, taps: 2, counts: counts}
-	f.define("Depth3Spread", "func(y *float32, "+imagesParams+", w *float32, narrow int, "+imagesCounts+")",
-		fmt.Sprintf("adds up 3x3 taps for images with %s, of which each other row and column begins a window: see convDepthwise3.", s.about))
-	f.spread()
-	for _, other := range []bool{false, true} {
-		f := &images{lang: &lang{c, s, map[string]bool{}}, taps: 4}
-		name, doc, step := "Depth3Grad", "neighbours", "step int, "
-		if other {
-			name, doc, step, f.taps = "Depth3GradOther", "every other pixel", "", 5
-		}
-		f.define(name, "func(sums *float32, apart, imageSums int, y *float32, "+imagesParams+", "+step+imagesCounts+")",
-			fmt.Sprintf("adds to nine vectors of sums of each image, so far apart, its products with %s, whose windows begin at %s:", s.about, doc),
-			"see convDepthwiseWGrad.")
-		f.products(other)
 	}
 }
 
@@ -82,6 +82,9 @@ func (f *images) through(label string, begin, down, end func()) {
 	f.cols, f.masks = f.param("cols"), f.param("masks")
 	f.MOVQ(f.param("vectors"), f.vectors)
 	f.Label(label + "vector")
+	for i, mask := range f.opmasks {
+		f.KMOVW(Mem{Base: f.masks, Disp: 4 * i}, mask)
+	}
 	f.xAt, f.yAt = f.GP64(), f.GP64()
 	f.MOVQ(Mem{Base: f.cols}, f.xAt)
 	f.ADDQ(f.arg("from"), f.xAt)
@@ -91,7 +94,11 @@ func (f *images) through(label string, begin, down, end func()) {
 	f.row, f.rows = f.param("first"), f.param("rows")
 	down()
 	f.ADDQ(Imm(16), f.cols)
-	f.ADDQ(count(4*f.lanes*f.taps), f.masks)
+	if f.opmasks == nil {
+		f.ADDQ(count(4*f.lanes*f.taps), f.masks)
+	} else {
+		f.ADDQ(count(4*f.taps), f.masks)
+	}
 	f.DECQ(f.vectors)
 	f.JNE(LabelRef(label + "vector"))
 	end()
@@ -99,6 +106,11 @@ func (f *images) through(label string, begin, down, end func()) {
 	f.ADDQ(f.yplane, f.y)
 	f.DECQ(f.arg("planes"))
 	f.JNE(LabelRef(label + "plane"))
+	f.finish()
+}
+
+// finish ends a function, and emits what follows.
+func (f *images) finish() {
 	f.done()
 	for len(f.later) > 0 { // which may have more to follow
 		emit := f.later[0]
@@ -115,10 +127,17 @@ func (f *images) start(other bool) {
 	if !other {
 		f.step = f.bytes("step")
 	}
+	if f.lanes == 16 {
+		f.widen(other)
+	}
 }
 
 // masked loads what a mask of the vector of columns leaves of the pixels at m.
 func (f *images) masked(m Mem, mask int, to value) {
+	if f.opmasks != nil {
+		f.load(f.Context, m, f.opmasks[mask], to, to)
+		return
+	}
 	f.load(f.Context, m, Mem{Base: f.masks, Disp: 4 * f.lanes * mask}, to, to)
 }
 
@@ -127,7 +146,6 @@ func (f *images) nextRow(label string, taps []value, load func()) {
 	f.CMPQ(f.row, f.arg("height"))
 	f.JAE(LabelRef(label + "outside"))
 	load()
-	f.PREFETCHT0(Mem{Base: f.xAt, Index: f.xplane, Scale: 1})
 	f.Label(label + "inside")
 	f.INCQ(f.row)
 	f.ADDQ(f.xstep, f.xAt)
@@ -153,15 +171,23 @@ func (f *images) fresh(n int) []value {
 func (f *images) nextTaps(label string) []value {
 	taps := f.fresh(3)
 	f.nextRow(label, taps, func() {
+		if f.pair != nil {
+			f.tapsOfPair(taps)
+			return
+		}
 		f.masked(Mem{Base: f.xAt}, 0, taps[0])
 		f.masked(Mem{Base: f.xAt, Index: f.step, Scale: 1}, 1, taps[1])
 		f.masked(Mem{Base: f.xAt, Index: f.step, Scale: 2}, 2, taps[2])
+		f.PREFETCHT0(Mem{Base: f.xAt, Index: f.xplane, Scale: 1})
 	})
 	return taps
 }
 
 // nextOthers does so for lanes that are two pixels apart, in the order of [images.order].
 func (f *images) nextOthers(label string) []value {
+	if f.pair != nil {
+		return f.nextTaps(label)
+	}
 	taps := f.fresh(3)
 	f.nextRow(label, taps, func() {
 		high := f.register(f.Context)
@@ -172,13 +198,31 @@ func (f *images) nextOthers(label string) []value {
 		f.masked(Mem{Base: f.xAt, Disp: 8}, 2, taps[2])
 		f.masked(Mem{Base: f.xAt, Disp: 4*f.lanes + 8}, 3, high)
 		f.VSHUFPS(Imm(0x88), high, taps[2], taps[2])
+		f.PREFETCHT0(Mem{Base: f.xAt, Index: f.xplane, Scale: 1})
 		f.PREFETCHT0(Mem{Base: f.xAt, Index: f.xplane, Scale: 1, Disp: 4 * f.lanes})
 	})
 	return taps
 }
 
-// order brings every other pixel, as VSHUFPS leaves them, into their order, and back.
-func (f *images) order(v value, to value) { f.VPERMPD(Imm(0xd8), v, to) }
+// order brings every other pixel, as VSHUFPS leaves them, into their order. Those of pairs are in it.
+func (f *images) order(v value) {
+	switch {
+	case f.pair != nil:
+	case f.ordered != nil:
+		f.VPERMPD(v, f.ordered, v)
+	default:
+		f.VPERMPD(Imm(0xd8), v, v)
+	}
+}
+
+// turn brings pixels into the order in which VSHUFPS leaves others.
+func (f *images) turn(v value) {
+	if f.turned != nil {
+		f.VPERMPD(v, f.turned, v)
+		return
+	}
+	f.order(v) // which is its own inverse
+}
 
 // sums computes images.
 func (f *images) sums(other bool) {
@@ -198,6 +242,9 @@ func (f *images) weighted(down func(label string, w []value)) {
 	for _, label := range []string{"", "narrow"} {
 		if label != "" {
 			f.Label(label)
+			if f.lanes == 16 {
+				f.part = f.simd.masks(f.Context, narrow, 1)[0]
+			}
 		}
 		f.through(label, func() {
 			at := f.param("w")
@@ -212,9 +259,14 @@ func (f *images) weighted(down func(label string, w []value)) {
 // put writes a row of y, of fewer pixels than a vector has lanes if it is narrow.
 func (f *images) put(label, narrow string, sum, tmp value) {
 	f.PREFETCHT0(Mem{Base: f.yAt, Index: f.yplane, Scale: 1})
-	if narrow == "" {
+	switch {
+	case f.pair != nil:
+		f.putPair(sum)
+	case narrow == "":
 		f.VMOVUPS(sum, Mem{Base: f.yAt})
-	} else {
+	case f.part != nil:
+		f.VMOVUPS(sum, f.part, Mem{Base: f.yAt})
+	default:
 		f.putSome(label, f.param("narrow"), 0, sum, tmp)
 	}
 	f.ADDQ(f.ystep, f.yAt)
@@ -296,7 +348,7 @@ func (f *images) sumsOther(label string, w []value) {
 	add(taps, 2, sum)
 	f.clear(f.Context, next)
 	add(taps, 0, next)
-	f.order(sum, sum)
+	f.order(sum)
 	f.put(label, label, sum, taps[0])
 	f.DECQ(f.rows)
 	f.JNE(LabelRef(label + "loop"))
@@ -312,8 +364,9 @@ func (f *images) spread() {
 			f.nextRow(label+name, to, func() {
 				for i, v := range to {
 					f.masked(Mem{Base: f.xAt, Disp: 4 * i}, i, v)
-					f.order(v, v)
+					f.order(v)
 				}
+				f.PREFETCHT0(Mem{Base: f.xAt, Index: f.xplane, Scale: 1})
 			})
 		}
 		tap := func(x value, weight int, sum value) { f.VFMADD231PS(x, w[weight], sum) }
@@ -370,105 +423,4 @@ func (f *images) zip(label, narrow string, even, odd value) {
 		f.putSome(label+"low", n, 0, low, odd)
 		f.JMP(LabelRef(label + "zipped"))
 	})
-}
-
-// products computes sums of images.
-func (f *images) products(other bool) {
-	f.start(other)
-	sums := f.fresh(9)
-	down := func() { f.productsEach(sums) }
-	if other {
-		down = func() { f.productsOther(sums) }
-	}
-	f.through("", func() {
-		for _, sum := range sums {
-			f.clear(f.Context, sum)
-		}
-	}, down, func() {
-		to, apart, all := f.param("sums"), f.bytes("apart"), f.register(f.Context)
-		for _, sum := range sums {
-			if other {
-				f.order(sum, sum)
-			}
-			f.VMOVUPS(Mem{Base: to}, all)
-			f.VADDPS(sum, all, all)
-			f.VMOVUPS(all, Mem{Base: to})
-			f.ADDQ(apart, to)
-		}
-		f.ADDQ(f.bytes("imageSums"), f.arg("sums"))
-	})
-}
-
-// nextY loads the next row of y.
-func (f *images) nextY(mask int, to value) {
-	f.masked(Mem{Base: f.yAt}, mask, to)
-	f.PREFETCHT0(Mem{Base: f.yAt, Index: f.yplane, Scale: 1})
-	f.ADDQ(f.ystep, f.yAt)
-}
-
-// productsEach goes down neighbouring pixels.
-func (f *images) productsEach(sums []value) {
-	ends, middle, begins := f.register(f.Context), f.register(f.Context), f.register(f.Context)
-	step := func(name string, first, last int) { // of the three rows of y under way, those from first to last
-		f.VMOVAPS(middle, ends)
-		f.VMOVAPS(begins, middle)
-		if first == 0 {
-			f.nextY(3, begins)
-		}
-		taps := f.nextTaps(name)
-		for i, y := range []value{begins, middle, ends} {
-			if i < first || i > last {
-				continue
-			}
-			for t, tap := range taps {
-				f.VFMADD231PS(tap, y, sums[3*i+t])
-			}
-		}
-	}
-	step("first", 0, 0)
-	f.CMPQ(f.rows, Imm(1))
-	f.JEQ(LabelRef("single"))
-	step("second", 0, 1)
-	f.Label("loop")
-	f.CMPQ(f.rows, Imm(2))
-	f.JEQ(LabelRef("rest"))
-	step("each", 0, 2)
-	f.DECQ(f.rows)
-	f.JMP(LabelRef("loop"))
-	f.Label("single")
-	step("middle", 1, 1)
-	f.JMP(LabelRef("last"))
-	f.Label("rest")
-	step("before", 1, 2)
-	f.Label("last")
-	step("end", 2, 2)
-}
-
-// productsOther goes down every other pixel.
-func (f *images) productsOther(sums []value) {
-	y := f.register(f.Context)
-	nextY := func() {
-		f.nextY(4, y)
-		f.order(y, y)
-	}
-	add := func(taps []value, kh int) {
-		for t, tap := range taps {
-			f.VFMADD231PS(tap, y, sums[3*kh+t])
-		}
-	}
-	nextY()
-	taps := f.nextOthers("first")
-	f.Label("loop")
-	add(taps, 0)
-	add(f.nextOthers("middle"), 1)
-	end := f.nextOthers("end")
-	add(end, 2)
-	f.DECQ(f.rows)
-	f.JEQ(LabelRef("end"))
-	nextY()
-	for i := range taps {
-		f.VMOVAPS(end[i], taps[i])
-	}
-	f.JMP(LabelRef("loop"))
-	f.Label("end")
 }

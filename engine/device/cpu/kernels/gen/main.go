@@ -37,6 +37,7 @@ var files = []struct {
 	{"conv_amx_amd64", emitConvAMX},
 	{"depth_avx512_amd64", func(c *build.Context) { emitDepth(c, avx512()) }},
 	{"depth_avx2_amd64", func(c *build.Context) { emitDepth(c, avx2()) }},
+	{"depth3_avx512_amd64", func(c *build.Context) { emitDepth3Wide(c, avx512()) }},
 	{"depth3_avx2_amd64", func(c *build.Context) { emitDepth3(c, avx2()) }},
 	{"pool_avx512_amd64", func(c *build.Context) { emitPool(c, avx512()) }},
 	{"pool_avx2_amd64", func(c *build.Context) { emitPool(c, avx2()) }},

@@ -9,18 +9,28 @@ import (
 // are 3x3. Such images are read where they lie: masks stand for the padding on the left
 // and on the right, and rows outside of an image are zeros.
 type columns struct {
+	set     isa.ISA // whose vectors they are
+	lanes   int     // of a vector
 	vectors int
 	at      []int   // of each vector: the columns of x and of y at which it begins
-	masks   []int32 // of each load of a vector of columns: -1 in the lanes that are read
+	masks   []int32 // of each load of a vector of columns: see addMask
+	layout  []int32 // how two images of at most eight columns lie in one vector, nil where they do not: see addPairs
 }
 
-// columnLanes is the columns of a vector, also with AVX-512: many images are narrower
-// than its vectors.
+// columnLanes is the columns of a vector of AVX2. Narrow images have no more with AVX-512.
 const columnLanes = 8
 
 // hasColumns reports whether assembly goes down such images.
 func (m *im2col) hasColumns() bool {
 	return m.isa >= isa.AVX2 && m.kh == 3 && m.kw == 3 && m.mul <= 2 && max(m.dir, -m.dir) == 1 && m.h*m.w*m.oh*m.ow > 0
+}
+
+// columnsOf chooses the vectors for images whose rows of y have so many columns.
+func columnsOf(set isa.ISA, ow int) columns {
+	if ow <= columnLanes {
+		set = isa.AVX2
+	}
+	return columns{set: set, lanes: isaSizes[set].lanes}
 }
 
 // add appends a vector that begins at columns x and y. From each of some columns on, from x, it loads the lanes that
@@ -36,15 +46,48 @@ func (d *columns) add(x, y, w int, from []int, is func(lane, from int) bool) {
 	}
 }
 
-// addMask appends a mask of the lanes for which is holds.
+// addMask appends a mask of the lanes for which is holds: -1 in these, or, as AVX-512 takes masks, their bits.
 func (d *columns) addMask(is func(lane int) bool) {
-	for l := range columnLanes {
+	if d.set >= isa.AVX512 {
+		d.masks = append(d.masks, laneBits(is))
+		return
+	}
+	for l := range d.lanes {
 		mask := int32(0)
 		if is(l) {
 			mask = -1
 		}
 		d.masks = append(d.masks, mask)
 	}
+}
+
+// laneBits is the bits of the lanes of a vector of AVX-512 for which is holds.
+func laneBits(is func(lane int) bool) (bits int32) {
+	for l := range 2 * columnLanes {
+		if is(l) {
+			bits |= 1 << l
+		}
+	}
+	return bits
+}
+
+// addPairs lays out two images, if rows of x and of y are short enough: where each lane's taps are, in a row of
+// the first image and one of the second, and the masks of each tap, of a row of x, of the first image's and the
+// second one's row of y, and of the upper half.
+func (d *columns) addPairs(m *im2col) {
+	if m.isa < isa.AVX512 || m.ow > columnLanes || m.w > 2*columnLanes {
+		return
+	}
+	var masks []int32
+	for t := range 3 {
+		column := func(l int) int { return l%columnLanes*m.mul + m.off + t*m.dir }
+		for l := range 2 * columnLanes {
+			d.layout = append(d.layout, int32(column(l)+l/columnLanes*2*columnLanes))
+		}
+		masks = append(masks, laneBits(func(l int) bool { return l%columnLanes < m.ow && column(l) >= 0 && column(l) < m.w }))
+	}
+	d.layout = append(append(d.layout, masks...),
+		laneBits(func(l int) bool { return l < m.w }), 1<<m.ow-1, (1<<m.ow-1)<<columnLanes, 0xff<<columnLanes)
 }
 
 // addWindows appends a vector for n windows, the first one being c.
@@ -56,8 +99,8 @@ func (d *columns) addWindows(m *im2col, c, n int) {
 	}
 	// Of two vectors together, the even lanes are the first tap and the odd ones the second. The third tap is
 	// the even lanes from two columns further on.
-	d.add(x, c, m.w, []int{0, columnLanes, 2, columnLanes + 2}, func(l, from int) bool {
-		return (from/columnLanes*columnLanes+l)/2 < n
+	d.add(x, c, m.w, []int{0, d.lanes, 2, d.lanes + 2}, func(l, from int) bool {
+		return (from/d.lanes*d.lanes+l)/2 < n
 	})
 }
 
@@ -80,15 +123,16 @@ func newConvDepthwise3(s *convShape, of planes) *convDepthwise3 {
 	if !s.isDepthwise() || !of.im.hasColumns() {
 		return nil
 	}
-	d := &convDepthwise3{planes: of}
-	ow := d.im.ow
-	n := min(ow, columnLanes)
-	if n < columnLanes {
+	ow := of.im.ow
+	d := &convDepthwise3{planes: of, columns: columnsOf(of.im.isa, ow)}
+	n := min(ow, d.lanes)
+	if n < d.lanes {
 		d.narrow = n
 	}
-	for c := 0; c < ow; c += columnLanes {
+	for c := 0; c < ow; c += d.lanes {
 		d.addWindows(&d.im, min(c, ow-n), n) // the last vector computes some pixels again
 	}
+	d.addPairs(&d.im)
 	d.cut()
 	return d
 }
@@ -100,7 +144,7 @@ func newConvDepthwise3Stride(s *convShape) *convDepthwise3 {
 	if !s.isDepthwise() || !of.im.hasColumns() || s.stride != 2 || s.pad%2 == 0 {
 		return nil
 	}
-	d := &convDepthwise3{planes: of, spreads: true}
+	d := &convDepthwise3{planes: of, columns: columns{set: isa.AVX2, lanes: columnLanes}, spreads: true}
 	m := &d.im
 	n := min(m.ow, 2*columnLanes-m.ow%2) // an even column is the first of each vector
 	if n < 2*columnLanes {
@@ -130,11 +174,19 @@ func (d *convDepthwise3) cut() {
 		d.bandRows = work.CeilDiv(d.bandRows, 4) * 2 // even, for dx of a stride
 	}
 	d.bands = work.CeilDiv(oh, d.bandRows)
-	d.bandsPerChunk = max(1, min(minChunkWork/bandWork(), d.count*d.bands/work.EnoughChunks))
+	d.bandsPerChunk = d.paired(max(1, min(minChunkWork/bandWork(), d.count*d.bands/work.EnoughChunks)))
 	d.piece = 1
 	if d.bands == 1 {
-		d.piece = work.RowGrain(oh * ow)
+		d.piece = d.paired(work.RowGrain(oh * ow))
 	}
+}
+
+// paired is n images, or one less where that leaves none without another in its vectors.
+func (d *columns) paired(n int) int {
+	if d.layout != nil && n > 1 {
+		return n &^ 1
+	}
+	return n
 }
 
 // maxColumnPixels is the most pixels of a band.
@@ -169,28 +221,49 @@ func (d *convDepthwise3) Chunk(i int) {
 // and what columns says.
 func (d *convDepthwise3) compute(plane, n, r0, r1 int) {
 	m := &d.im
-	x, y := d.src[plane*m.h*m.w:][:n*m.h*m.w], d.dst[plane*m.oh*m.ow:][:n*m.oh*m.ow]
-	w := d.w[plane%d.groups*9:][:n*9]
 	xplane, yplane := m.h*m.w, m.oh*m.ow // the next plane, or of a single one what is fetched: the next band
 	if d.bands > 1 {
 		xplane, yplane = d.bandRows*m.w*m.mul, d.bandRows*m.ow
 	}
+	row, step, first := r0, 1, r0*m.mul+m.off
 	switch {
 	case d.spreads:
-		first := (r0 + m.off) / 2
-		depth3Spread(d.isa, &y[r0*m.ow], m.ow, yplane, &x[0], m.w, xplane, m.h, first, first*m.w,
+		first = (r0 + m.off) / 2
+	case m.dir < 0:
+		row, step, first = r1-1, -1, r1-1+m.off
+	}
+	from, skipped := first*m.w, first // rows of x that are not read
+	if step < 0 {
+		skipped = m.h - 1 - first
+	}
+	if pairs := n / 2; d.layout != nil && d.bands == 1 && pairs > 0 {
+		x, y, w := d.operands(plane, 2*pairs)
+		if m.mul == 2 {
+			depth3PairsOther(&y[row*m.ow], m.ow, yplane, &x[0], m.w, xplane, m.h, skipped, from, &w[0], &d.layout[0], r1-r0, pairs)
+		} else {
+			depth3Pairs(&y[row*m.ow], step*m.ow, yplane, &x[0], step*m.w, xplane, m.h, skipped, from, &w[0], &d.layout[0], r1-r0, pairs)
+		}
+		plane, n = plane+2*pairs, n-2*pairs
+		if n == 0 {
+			return
+		}
+	}
+	x, y, w := d.operands(plane, n)
+	switch {
+	case d.spreads:
+		depth3Spread(d.set, &y[row*m.ow], m.ow, yplane, &x[0], m.w, xplane, m.h, skipped, from,
 			&w[0], d.narrow, &d.at[0], &d.masks[0], d.vectors, r1-r0, n)
 	case m.mul == 2:
-		first := r0*2 + m.off
-		depth3Other(d.isa, &y[r0*m.ow], m.ow, yplane, &x[0], m.w, xplane, m.h, first, first*m.w,
+		depth3Other(d.set, &y[row*m.ow], m.ow, yplane, &x[0], m.w, xplane, m.h, skipped, from,
 			&w[0], d.narrow, &d.at[0], &d.masks[0], d.vectors, r1-r0, n)
-	case m.dir < 0:
-		first := r1 - 1 + m.off
-		depth3Each(d.isa, &y[(r1-1)*m.ow], -m.ow, yplane, &x[0], -m.w, xplane, m.h, m.h-1-first, first*m.w,
-			&w[0], -1, d.narrow, &d.at[0], &d.masks[0], d.vectors, r1-r0, n)
 	default:
-		first := r0 + m.off
-		depth3Each(d.isa, &y[r0*m.ow], m.ow, yplane, &x[0], m.w, xplane, m.h, first, first*m.w,
-			&w[0], 1, d.narrow, &d.at[0], &d.masks[0], d.vectors, r1-r0, n)
+		depth3Each(d.set, &y[row*m.ow], step*m.ow, yplane, &x[0], step*m.w, xplane, m.h, skipped, from,
+			&w[0], step, d.narrow, &d.at[0], &d.masks[0], d.vectors, r1-r0, n)
 	}
+}
+
+// operands are n planes of x and of y, and their weights.
+func (d *convDepthwise3) operands(plane, n int) (x, y, w []float32) {
+	px, py := d.im.h*d.im.w, d.im.oh*d.im.ow
+	return d.src[plane*px:][:n*px], d.dst[plane*py:][:n*py], d.w[plane%d.groups*9:][:n*9]
 }

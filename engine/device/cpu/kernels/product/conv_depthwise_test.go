@@ -91,6 +91,9 @@ func TestImagesInPlaceHaveTheBitsOfCopies(t *testing.T) {
 			if dw.columns == nil {
 				t.Fatalf("%s is copied", name)
 			}
+			if pairs := set >= isa.AVX512 && s.ow <= 8 && s.w <= 16; pairs != (dw.columns.layout != nil) {
+				t.Fatalf("%s in pairs: %v", name, !pairs)
+			}
 			dw.columns = nil
 			checkBits(t, "dw of "+name, got, runWay(r, dw, x, dy, s.lenW()))
 		}
@@ -98,13 +101,10 @@ func TestImagesInPlaceHaveTheBitsOfCopies(t *testing.T) {
 }
 
 // TestLanesOfGradientsOfImages computes the sums of each lane one after another, for vectors of any size: those
-// of a wider vector are made by narrower ones, too.
+// of a wider vector are made by narrower ones, too, where images are narrow.
 func TestLanesOfGradientsOfImages(t *testing.T) {
-	if isa.Best() < isa.AVX2 {
-		return // there are no vectors
-	}
 	r := rand.New(rand.NewPCG(8, 9))
-	for set := isa.AVX2; set <= isa.AMX; set++ {
+	for set := isa.AVX2; set <= isa.Best(); set++ {
 		for range 60 {
 			s := depthwise(r, set)
 			x, dy := drawFloats(r, s.lenX(), 0), drawFloats(r, s.lenY(), 0)

@@ -15,8 +15,8 @@ type convDepthwiseWGrad struct {
 	samples           int
 	partials          int // of a channel
 	samplesPerPartial int
-	perChunk          int       // channels
-	columns           []columns // of each eight lanes of sums, where images are read in place
+	perChunk          int      // channels
+	columns           *columns // where images are read in place
 	sums, dy, dw      []float32
 }
 
@@ -33,20 +33,22 @@ func newConvDepthwiseWGrad(s *convShape) *convDepthwiseWGrad {
 	d.perChunk = max(1, min(minChunkWork/(d.samplesPerPartial*s.py()*d.kk()), d.groups*d.partials/work.EnoughChunks, d.channelsPerWrite()))
 	if d.im.hasColumns() {
 		d.cutColumns()
+		d.perChunk = d.columns.paired(d.perChunk)
 	}
 	return d
 }
 
 // cutColumns puts each column into its lane of the sums.
 func (d *convDepthwiseWGrad) cutColumns() {
-	d.columns = make([]columns, isaSizes[d.isa].lanes/columnLanes)
 	ow := d.im.ow
-	for c := 0; c < ow; c += columnLanes {
-		n := min(columnLanes, ow-c)
-		of := &d.columns[c/columnLanes%len(d.columns)]
+	of := columnsOf(d.isa, ow)
+	for c := 0; c < ow; c += of.lanes {
+		n := min(of.lanes, ow-c)
 		of.addWindows(&d.im, c, n)
 		of.addMask(func(l int) bool { return l < n }) // of y
 	}
+	of.addPairs(&d.im)
+	d.columns = &of
 }
 
 // partialSums is the sums of a channel for the samples of one partial sum.
@@ -106,23 +108,35 @@ func (d *convDepthwiseWGrad) sumCopies(all []float32, plane int) {
 
 // sumColumns adds the sums of rows r0 to r1 of n channels of a sample, from channel c on.
 func (d *convDepthwiseWGrad) sumColumns(c, part, sample, n, r0, r1 int) {
-	m, lanes := &d.im, isaSizes[d.isa].lanes
-	px, py, plane, step := m.h*m.w, m.oh*m.ow, sample*d.groups+c, d.partials*d.partialSums()
-	x, y := d.src[plane*px:][:n*px], d.dy[plane*py:][:n*py]
-	all := d.sums[(c*d.partials+part)*d.partialSums():][:(n-1)*step+d.partialSums()]
-	first := r0*m.mul + m.off
-	for i := range d.columns {
-		of := &d.columns[i]
-		switch {
-		case of.vectors == 0:
-		case m.mul == 2:
-			depth3GradOther(d.isa, &all[i*columnLanes], lanes, step, &y[r0*m.ow], m.ow, py, &x[0], m.w, px, m.h, first, first*m.w,
-				&of.at[0], &of.masks[0], of.vectors, r1-r0, n)
-		default:
-			depth3GradEach(d.isa, &all[i*columnLanes], lanes, step, &y[r0*m.ow], m.ow, py, &x[0], m.w, px, m.h, first, first*m.w,
-				m.dir, &of.at[0], &of.masks[0], of.vectors, r1-r0, n)
+	m, lanes, step, of := &d.im, isaSizes[d.isa].lanes, d.partials*d.partialSums(), d.columns
+	px, py, first := m.h*m.w, m.oh*m.ow, r0*m.mul+m.off
+	if pairs := n / 2; of.layout != nil && d.bands == 1 && pairs > 0 {
+		x, y, all := d.operands(c, part, sample, 2*pairs)
+		if m.mul == 2 {
+			depth3GradPairsOther(&all[0], lanes, step, &y[0], m.ow, py, &x[0], m.w, px, m.h, first, first*m.w, &of.layout[0], r1-r0, pairs)
+		} else {
+			depth3GradPairs(&all[0], lanes, step, &y[0], m.ow, py, &x[0], m.w, px, m.h, first, first*m.w, &of.layout[0], r1-r0, pairs)
+		}
+		c, n = c+2*pairs, n-2*pairs
+		if n == 0 {
+			return
 		}
 	}
+	x, y, all := d.operands(c, part, sample, n)
+	if m.mul == 2 {
+		depth3GradOther(of.set, &all[0], lanes, step, &y[r0*m.ow], m.ow, py, &x[0], m.w, px, m.h, first, first*m.w,
+			&of.at[0], &of.masks[0], of.vectors, r1-r0, n)
+	} else {
+		depth3GradEach(of.set, &all[0], lanes, step, &y[r0*m.ow], m.ow, py, &x[0], m.w, px, m.h, first, first*m.w,
+			m.dir, &of.at[0], &of.masks[0], of.vectors, r1-r0, n)
+	}
+}
+
+// operands are the planes of x and of y of n channels of a sample, from channel c on, and their sums.
+func (d *convDepthwiseWGrad) operands(c, part, sample, n int) (x, y, sums []float32) {
+	px, py, plane := d.im.h*d.im.w, d.im.oh*d.im.ow, sample*d.groups+c
+	return d.src[plane*px:][:n*px], d.dy[plane*py:][:n*py],
+		d.sums[(c*d.partials+part)*d.partialSums():][:((n-1)*d.partials+1)*d.partialSums()]
 }
 
 // convDepthwiseWGradWrite adds up the partial sums and lanes of some channels.
@@ -137,16 +151,27 @@ func (d *convDepthwiseWGradWrite) Chunk(i int) {
 	w := (*convDepthwiseWGrad)(d)
 	lo, hi := work.Interval(i, w.channelsPerWrite(), d.groups)
 	kk, lanes := d.kk(), isaSizes[d.isa].lanes
+	used := min(lanes, d.im.ow) // the others are zeros
 	for c := lo; c < hi; c++ {
 		dw := d.dw[c*kk:][:kk]
 		clear(dw)
 		for part := range d.partials {
 			sums := d.sums[(c*d.partials+part)*w.partialSums():]
-			for t, sum := range dw {
-				for _, v := range sums[t*lanes:][:lanes] {
-					sum += v
+			t := 0
+			for ; t+3 <= kk; t += 3 { // an addition waits for the one before it: three sums at a time
+				a, b, c := dw[t], dw[t+1], dw[t+2]
+				second, third := sums[(t+1)*lanes:][:used], sums[(t+2)*lanes:][:used]
+				for l, v := range sums[t*lanes:][:used] {
+					a += v
+					b += second[l]
+					c += third[l]
 				}
-				dw[t] = sum
+				dw[t], dw[t+1], dw[t+2] = a, b, c
+			}
+			for ; t < kk; t++ {
+				for _, v := range sums[t*lanes:][:used] {
+					dw[t] += v
+				}
 			}
 		}
 	}

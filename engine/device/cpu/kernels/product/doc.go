@@ -145,8 +145,8 @@
 //	dx, stride 2, odd padding   two loads; a row makes two rows of dx, whose even and odd columns are zipped at the end
 //	dw                          nine vectors of sums stay in registers for a plane; a column has the lane it has in a copy
 //
-// Other windows, strides and dilations, and plain Go, take copies. With AVX-512 the functions are those of AVX2, with the
-// bits that wider vectors give: an image of 7 or 14 columns would leave lanes of those idle. Times were measured with AVX2 alone.
+// Other windows, strides and dilations, and plain Go, take copies. With AVX-512 two images of at most 8 columns of y share each
+// vector, one's pixels beside the other's, and wider ones have vectors of 16 columns; dx with stride 2 takes the functions of AVX2.
 //
 // Putting 8 channels side by side, as oneDNN has them, would need no masks. Turning planes into that order and back
 // takes 4 to 8 instructions for each vector, and a mask 1 for each load: rows of 7, 14 or 28 pixels fill 7 of 8 lanes, so there is

@@ -257,8 +257,10 @@ func depthGrad(set isa.ISA, sums, y *float32, yrs int, x *float32, xrs int, taps
 // convDepthwise3. It needs vectors.
 func depth3Each(set isa.ISA, y *float32, ystep, yplane int, x *float32, xstep, xplane, height, first, from int, w *float32, step, narrow int, cols *int, masks *int32, vectors, rows, planes int) {
 	switch set {
-	case isa.AMX, isa.AVX512, isa.AVX2:
-		asm.Depth32(y, ystep, yplane, x, xstep, xplane, height, first, from, w, step, narrow, cols, masks, vectors, rows, planes)
+	case isa.AMX, isa.AVX512:
+		asm.Depth3Each512(y, ystep, yplane, x, xstep, xplane, height, first, from, w, step, narrow, cols, masks, vectors, rows, planes)
+	case isa.AVX2:
+		asm.Depth3Each2(y, ystep, yplane, x, xstep, xplane, height, first, from, w, step, narrow, cols, masks, vectors, rows, planes)
 	default:
 		panic("BUG: depth3Each needs vectors")
 	}
@@ -268,7 +270,9 @@ func depth3Each(set isa.ISA, y *float32, ystep, yplane int, x *float32, xstep, x
 // convDepthwise3. It needs vectors.
 func depth3Other(set isa.ISA, y *float32, ystep, yplane int, x *float32, xstep, xplane, height, first, from int, w *float32, narrow int, cols *int, masks *int32, vectors, rows, planes int) {
 	switch set {
-	case isa.AMX, isa.AVX512, isa.AVX2:
+	case isa.AMX, isa.AVX512:
+		asm.Depth3Other512(y, ystep, yplane, x, xstep, xplane, height, first, from, w, narrow, cols, masks, vectors, rows, planes)
+	case isa.AVX2:
 		asm.Depth3Other2(y, ystep, yplane, x, xstep, xplane, height, first, from, w, narrow, cols, masks, vectors, rows, planes)
 	default:
 		panic("BUG: depth3Other needs vectors")
@@ -290,8 +294,10 @@ func depth3Spread(set isa.ISA, y *float32, ystep, yplane int, x *float32, xstep,
 // windows begin at neighbouring pixels: see convDepthwiseWGrad. It needs vectors.
 func depth3GradEach(set isa.ISA, sums *float32, apart, imageSums int, y *float32, ystep, yplane int, x *float32, xstep, xplane, height, first, from int, step int, cols *int, masks *int32, vectors, rows, planes int) {
 	switch set {
-	case isa.AMX, isa.AVX512, isa.AVX2:
-		asm.Depth3Grad2(sums, apart, imageSums, y, ystep, yplane, x, xstep, xplane, height, first, from, step, cols, masks, vectors, rows, planes)
+	case isa.AMX, isa.AVX512:
+		asm.Depth3GradEach512(sums, apart, imageSums, y, ystep, yplane, x, xstep, xplane, height, first, from, step, cols, masks, vectors, rows, planes)
+	case isa.AVX2:
+		asm.Depth3GradEach2(sums, apart, imageSums, y, ystep, yplane, x, xstep, xplane, height, first, from, step, cols, masks, vectors, rows, planes)
 	default:
 		panic("BUG: depth3GradEach needs vectors")
 	}
@@ -301,11 +307,37 @@ func depth3GradEach(set isa.ISA, sums *float32, apart, imageSums int, y *float32
 // whose windows begin at every other pixel: see convDepthwiseWGrad. It needs vectors.
 func depth3GradOther(set isa.ISA, sums *float32, apart, imageSums int, y *float32, ystep, yplane int, x *float32, xstep, xplane, height, first, from int, cols *int, masks *int32, vectors, rows, planes int) {
 	switch set {
-	case isa.AMX, isa.AVX512, isa.AVX2:
+	case isa.AMX, isa.AVX512:
+		asm.Depth3GradOther512(sums, apart, imageSums, y, ystep, yplane, x, xstep, xplane, height, first, from, cols, masks, vectors, rows, planes)
+	case isa.AVX2:
 		asm.Depth3GradOther2(sums, apart, imageSums, y, ystep, yplane, x, xstep, xplane, height, first, from, cols, masks, vectors, rows, planes)
 	default:
 		panic("BUG: depth3GradOther needs vectors")
 	}
+}
+
+// depth3Pairs is depth3Each for pairs of narrow images: see convDepthwise3. It needs
+// AVX512.
+func depth3Pairs(y *float32, ystep, yplane int, x *float32, xstep, xplane, height, first, from int, w *float32, layout *int32, rows, pairs int) {
+	asm.Depth3Pairs512(y, ystep, yplane, x, xstep, xplane, height, first, from, w, layout, rows, pairs)
+}
+
+// depth3PairsOther is depth3Other for pairs of narrow images: see convDepthwise3. It
+// needs AVX512.
+func depth3PairsOther(y *float32, ystep, yplane int, x *float32, xstep, xplane, height, first, from int, w *float32, layout *int32, rows, pairs int) {
+	asm.Depth3PairsOther512(y, ystep, yplane, x, xstep, xplane, height, first, from, w, layout, rows, pairs)
+}
+
+// depth3GradPairs is depth3GradEach for pairs of narrow images: see convDepthwiseWGrad.
+// It needs AVX512.
+func depth3GradPairs(sums *float32, apart, imageSums int, y *float32, ystep, yplane int, x *float32, xstep, xplane, height, first, from int, layout *int32, rows, pairs int) {
+	asm.Depth3GradPairs512(sums, apart, imageSums, y, ystep, yplane, x, xstep, xplane, height, first, from, layout, rows, pairs)
+}
+
+// depth3GradPairsOther is depth3GradOther for pairs of narrow images: see
+// convDepthwiseWGrad. It needs AVX512.
+func depth3GradPairsOther(sums *float32, apart, imageSums int, y *float32, ystep, yplane int, x *float32, xstep, xplane, height, first, from int, layout *int32, rows, pairs int) {
+	asm.Depth3GradPairsOther512(sums, apart, imageSums, y, ystep, yplane, x, xstep, xplane, height, first, from, layout, rows, pairs)
 }
 
 // roundVectors rounds n numbers to bfloat16. dst may be src. It needs AVX512.

@@ -172,6 +172,30 @@ func depth3GradOther(set isa.ISA, sums *float32, apart, imageSums int, y *float3
 	panic("BUG: depth3GradOther needs vectors")
 }
 
+// depth3Pairs is depth3Each for pairs of narrow images: see convDepthwise3. It needs
+// AVX512.
+func depth3Pairs(y *float32, ystep, yplane int, x *float32, xstep, xplane, height, first, from int, w *float32, layout *int32, rows, pairs int) {
+	panic("BUG: depth3Pairs needs AVX512")
+}
+
+// depth3PairsOther is depth3Other for pairs of narrow images: see convDepthwise3. It
+// needs AVX512.
+func depth3PairsOther(y *float32, ystep, yplane int, x *float32, xstep, xplane, height, first, from int, w *float32, layout *int32, rows, pairs int) {
+	panic("BUG: depth3PairsOther needs AVX512")
+}
+
+// depth3GradPairs is depth3GradEach for pairs of narrow images: see convDepthwiseWGrad.
+// It needs AVX512.
+func depth3GradPairs(sums *float32, apart, imageSums int, y *float32, ystep, yplane int, x *float32, xstep, xplane, height, first, from int, layout *int32, rows, pairs int) {
+	panic("BUG: depth3GradPairs needs AVX512")
+}
+
+// depth3GradPairsOther is depth3GradOther for pairs of narrow images: see
+// convDepthwiseWGrad. It needs AVX512.
+func depth3GradPairsOther(sums *float32, apart, imageSums int, y *float32, ystep, yplane int, x *float32, xstep, xplane, height, first, from int, layout *int32, rows, pairs int) {
+	panic("BUG: depth3GradPairsOther needs AVX512")
+}
+
 // roundVectors rounds n numbers to bfloat16. dst may be src. It needs AVX512.
 func roundVectors(dst, src *float32, n int) {
 	panic("BUG: roundVectors needs AVX512")
