@@ -58,13 +58,16 @@ func (k *pool2d) firstOf() []int32 {
 	return at
 }
 
-// larger is largestOf, tap by tap.
+// larger is largestOf, tap by tap: every other row of windows, then the rows between. The end of a row is written by
+// a vector with a mask, and reading the next row would wait for it, since that row begins within the vector.
 func (k *maxPool) larger(x, y []float32, idx []int32) {
 	copy(idx, k.firsts)
 	work.Fill(y, float32(math.Inf(-1)))
 	for _, t := range k.taps {
-		o, at := t.oh*k.ow+t.ow, t.h*k.w+t.w
-		maxTap(k.isa, k.stride, y[o:], idx[o:], k.ow, x[at:], k.stride*k.w, t.rows, t.cols, at)
+		for first := range min(2, t.rows) {
+			o, at := (t.oh+first)*k.ow+t.ow, (t.h+first*k.stride)*k.w+t.w
+			maxTap(k.isa, k.stride, y[o:], idx[o:], 2*k.ow, x[at:], 2*k.stride*k.w, (t.rows-first+1)/2, t.cols, at)
+		}
 	}
 }
 
