@@ -13,8 +13,10 @@
 // range to range. With that, the largest launch is the product that adds to the gradient: no cut of the
 // update would lower the floor further.
 //
-// A gradient that is computed in parts (package parts) is the exception. Where nothing but such an update reads
-// it, nothing joins the parts: each is a range or several, and the launch needs the weight and so much of the rest.
+// A gradient that is computed in parts (package parts) is the exception. Where nothing but such an update and norms
+// read it, nothing joins the parts: each is a range or several, and the launch needs the weight and so much of the rest.
+// With several microbatches each part has a sum of its own. A norm adds up the squares of ranges that begin at multiples
+// of `ops.SumElems`; one that lies across parts is joined for that alone.
 //
 // The cut is a rewrite of the graph at plan time. `ops.Ranged` wraps an update, and its kernel is that of
 // the whole update on narrowed memory. Nothing below the plan knows of ranges: residency has tensors,

@@ -47,13 +47,14 @@ type Divided struct {
 	from    []int       // per new node, from the first ID on that was free: the ID of the node that it is a range of
 	replica []int       // per new node: the replica that runs it, or nowhere
 	sums    map[int]int // by Value.ID: the replica that reads a range of a sum
+	parts   map[int]int // by Value.ID: of the sum of a part, the sum that it is a part of
 }
 
 // ranger cuts the updates of a graph into ranges. A node of the update becomes one
 // node per range. The optimizer's state becomes a variable per range, since nothing
 // else uses it. Where one replica makes the update, the nodes change the weight in
 // place, one after the other, and the weight stays whole: products read it so. Its gradient
-// does too, unless it is computed in parts. A call of [Updates] or [ShardsOf] owns it; the graph that it makes is a new one.
+// does too, unless it is computed in parts, whose sums over microbatches are then apart as well. A call of [Updates] or [ShardsOf] owns it; the graph that it makes is a new one.
 type ranger struct {
 	idx     *nodes.Index
 	r       Ranges
@@ -64,8 +65,8 @@ type ranger struct {
 	last    map[*graph.Value]*graph.Value   // of each value that is not made any more: the one that has its contents
 	instead map[*graph.Value]*graph.Value   // of each value that another node makes now: that one's
 	ranges  map[*graph.Value][]shardRange   // of each gradient that replicas sum in ranges
-	rangeAt map[valueRange]*graph.Value     // those ranges
-	joined  map[*graph.Value][]*graph.Value // the parts of each gradient that nothing joins any more
+	rangeAt map[valueRange]*graph.Value     // those ranges, and the parts of gradients as vectors
+	joined  map[*graph.Value]inParts        // each gradient that nothing joins any more, and what is summed to one
 }
 
 func newRanger(idx *nodes.Index, r Ranges, sh Shards) *ranger {
@@ -73,12 +74,12 @@ func newRanger(idx *nodes.Index, r Ranges, sh Shards) *ranger {
 		idx: idx, r: r, sh: sh, g: new(graph.Graph), parts: map[*graph.Value][]*graph.Value{},
 		last: map[*graph.Value]*graph.Value{}, instead: map[*graph.Value]*graph.Value{},
 		ranges: map[*graph.Value][]shardRange{}, rangeAt: map[valueRange]*graph.Value{},
-		joined: map[*graph.Value][]*graph.Value{},
+		joined: map[*graph.Value]inParts{},
 	}
 	*c.g = *idx.Graph
 	c.g.Nodes, c.g.Vars, c.g.Assigns = nil, nil, nil
 	c.g.Values = slices.Clone(idx.Graph.Values)
-	c.cut = &Divided{Graph: c.g, sums: map[int]int{}}
+	c.cut = &Divided{Graph: c.g, sums: map[int]int{}, parts: map[int]int{}}
 	return c
 }
 
@@ -90,6 +91,7 @@ func Updates(idx *nodes.Index, r Ranges, sh Shards) *Divided {
 	c := newRanger(idx, r, sh)
 	c.divide()
 	c.takeParts()
+	c.accumulate()
 	for _, n := range stop.Each(idx.Stop, idx.Graph.Nodes) {
 		c.add(n)
 	}
@@ -112,13 +114,15 @@ func Updates(idx *nodes.Index, r Ranges, sh Shards) *Divided {
 func (c *ranger) add(n *graph.Node) {
 	switch {
 	case n.Phase != graph.Update:
-		if len(n.Out) == 0 || c.joined[n.Out[0]] == nil {
+		if len(n.Out) == 0 || c.joined[n.Out[0]].parts == nil {
 			c.g.Nodes = append(c.g.Nodes, n)
 		}
 	case c.sh.has(n) && c.ranges[c.gradientOf(n)] != nil:
 		c.shard(n)
 	case n.Op.Kind() == (ops.SumSquares{}).Kind() && c.ranges[n.In[0]] != nil:
 		c.squares(n)
+	case n.Op.Kind() == (ops.SumSquares{}).Kind() && c.joined[n.In[0]].parts != nil:
+		c.squaresOfParts(n)
 	case c.ranges[n.Out[0]] != nil: // its ranges are added up
 	case c.isInPlace(n):
 		c.inPlace(n)
@@ -130,22 +134,6 @@ func (c *ranger) add(n *graph.Node) {
 // isInPlace reports whether one replica makes the update n in ranges.
 func (c *ranger) isInPlace(n *graph.Node) bool {
 	return c.r.On() && c.cuttable(n) && n.In[0].Meta.Elems() > c.r.Elems && c.lease(n) > c.r.above
-}
-
-// takeParts notes the parts of the gradients that updates in ranges read, and nothing else does: nothing joins them then.
-func (c *ranger) takeParts() {
-	for _, n := range c.idx.Updates {
-		if !c.isInPlace(n) || c.sh.has(n) {
-			continue
-		}
-		v := c.gradientOf(n)
-		if v == nil || v.Node == nil || v.Node.Phase == graph.Update || len(c.idx.Readers[v.ID]) != 1 || c.idx.Output[v.ID] {
-			continue
-		}
-		if op, ok := v.Node.Op.(ops.Concat); ok && op.Axis == 0 {
-			c.joined[v] = v.Node.In
-		}
-	}
 }
 
 // cuttable reports whether n updates a variable with state of its own. Without state,
@@ -195,7 +183,7 @@ func (c *ranger) inPlace(n *graph.Node) {
 		in[0] = x.Out[0]
 		c.last[n.Out[0]] = x.Out[0]
 	}
-	parts := c.joined[gradient]
+	parts := c.joined[gradient].parts
 	if parts == nil {
 		all := w.Meta.Elems()
 		for from := 0; from < all; from += size {
@@ -206,24 +194,16 @@ func (c *ranger) inPlace(n *graph.Node) {
 	at, begin := slices.Index(n.In, gradient), 0
 	for _, part := range parts {
 		elems := part.Meta.Elems()
-		flat := c.rangeIn(n, part, ops.Reshape{Shape: shape.Of(elems)}, gradient, begin, elems)
+		flat := c.flat(gradient, part, begin)
 		for from := 0; from < elems; from += size {
 			count := min(size, elems-from)
 			if in[at] = flat; count < elems {
-				in[at] = c.rangeIn(n, flat, ops.Slice{Start: []int{from}, Stop: []int{from + count}}, gradient, begin+from, count)
+				in[at] = c.slice(n, flat, nodes.RangeName(gradient.Name, begin+from, count), from, count)
 			}
 			piece(begin+from, count)
 		}
 		begin += elems
 	}
-}
-
-// rangeIn appends the node that takes a range of n's gradient out of a part of it.
-func (c *ranger) rangeIn(n *graph.Node, part *graph.Value, op graph.Op, gradient *graph.Value, from, count int) *graph.Value {
-	v := c.value(gradient, from, count)
-	v.Meta.Shape = shape.Of(count)
-	c.append(n, op, []*graph.Value{part}, place.Nowhere).give(v)
-	return v
 }
 
 // piece appends the node that is a range of n, with ranges of its state.
@@ -321,6 +301,9 @@ func Place(p *place.Placement, cut *Divided) *place.Placement {
 		}
 		for sum, at := range cut.sums {
 			q.Shared.Sum[sum] = at
+		}
+		for part, sum := range cut.parts {
+			q.Shared.Sum[part] = s.Sum[sum]
 		}
 	}
 	return q

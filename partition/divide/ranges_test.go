@@ -180,25 +180,34 @@ func TestLittleLeasesStayWhole(t *testing.T) {
 	}
 }
 
-// TestGradientsInParts: an update in ranges reads a gradient that is computed in parts part by part, and nothing joins these;
-// it assigns the same numbers. Where a norm reads the gradient, too, it is joined.
+// TestGradientsInParts: an update in ranges reads a gradient that is computed in parts part by part, and nothing joins these,
+// neither for a sum over microbatches nor for a norm; it assigns the same numbers.
 func TestGradientsInParts(t *testing.T) {
-	train := func(clip float64) *graph.Graph {
+	type of struct {
+		clip         float64
+		microbatches int
+		inputs       int
+	}
+	train := func(x of) *graph.Graph {
 		g, err := models.Train(
-			models.Spec{Input: shape.F32(40), Target: shape.I32(), Loss: "cross_entropy", Layers: models.MLP([]int{20}, "tanh", 3, graph.Pos{})},
-			optim.Spec{Name: "adam", ClipNorm: clip, Schedule: ops.LearningRate{Schedule: "constant", Base: 0.1}},
-			models.Size{Microbatch: 6, Microbatches: 1, Batch: 6, Ring: 2})
+			models.Spec{Input: shape.F32(x.inputs), Target: shape.I32(), Loss: "cross_entropy", Layers: models.MLP([]int{20}, "tanh", 3, graph.Pos{})},
+			optim.Spec{Name: "adam", ClipNorm: x.clip, Schedule: ops.LearningRate{Schedule: "constant", Base: 0.1}},
+			models.Size{Microbatch: 6, Microbatches: x.microbatches, Batch: 6 * x.microbatches, Ring: 2})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return g
 	}
-	check := func(t passes.T, clip float64, limit int64, count, elems int) (joins int) {
-		whole := train(clip)
+	check := func(t passes.T, x of, limit int64, count, elems int) (joins, sums int) {
+		whole := train(x)
 		cut := parts.Choose(whole, limit, count, func(*graph.Node) int64 { return 0 }, stop.When(nil)).Apply(whole, stop.When(nil))
-		d := divide.Updates(passes.Setup{}.Index(t, cut, 1), divide.Ranges{Elems: elems}, divide.Shards{})
+		before := cut.Text()
+		d := divide.Updates(passes.Setup{}.Index(t, cut, x.microbatches), divide.Ranges{Elems: elems}, divide.Shards{})
 		if d == nil {
 			t.Fatal("no update is cut")
+		}
+		if cut.Text() != before {
+			t.Fatal("the graph that was given has changed")
 		}
 		checkDivided(t, whole, d.Graph)
 		feed := map[*graph.Value]ref.Array{}
@@ -240,19 +249,25 @@ func TestGradientsInParts(t *testing.T) {
 			}
 		}
 		for _, n := range d.Graph.Nodes {
-			if n.Op.Kind() == "concat" && n.Part == nil {
+			if n.Op.Kind() == "concat" && n.Part == nil && n.Phase != graph.Update {
 				joins++
 			}
 		}
-		return joins
+		return joins, len(d.Graph.Accums) - len(whole.Accums)
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		limit := int64(rapid.IntRange(1, 10_000).Draw(t, "limit"))
-		check(t, 0, limit, rapid.IntRange(2, 9).Draw(t, "parts"), rapid.IntRange(1, 300).Draw(t, "elements"))
+		x := of{1e-3 * float64(rapid.IntRange(0, 1).Draw(t, "clip")), rapid.IntRange(1, 2).Draw(t, "microbatches"), 40}
+		check(t, x, limit, rapid.IntRange(2, 9).Draw(t, "parts"), rapid.IntRange(1, 300).Draw(t, "elements"))
 	})
-	without, with := check(t, 0, 6000, 4, 100), check(t, 1, 6000, 4, 100)
-	if without != 0 || with == 0 {
-		t.Errorf("%d gradients are joined for updates in ranges, and %d for a norm", without, with)
+	for _, x := range []of{{0, 1, 40}, {1e-3, 1, 40}, {0, 2, 40}, {1e-3, 2, 40}} {
+		if joins, sums := check(t, x, 6000, 4, 100); joins != 0 || (sums > 0) != (x.microbatches > 1) {
+			t.Errorf("%+v: %d gradients are joined for updates in ranges, and %d sums are of parts", x, joins, sums)
+		}
+	}
+	// The chunks of a norm begin in the middle of a part.
+	if _, sums := check(t, of{1e-3, 2, 7000}, 100_000, 4, 50); sums == 0 {
+		t.Error("no sum of a large gradient is in parts")
 	}
 }
 
