@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/partition"
 	"github.com/berth-ml/berth/residency"
@@ -98,6 +99,51 @@ func TestSameWeightsInLittleMemory(t *testing.T) {
 			t.Fatal(d)
 		}
 	})
+}
+
+// A large gradient stays in parts in the least memory: its sums over microbatches, and what a norm
+// reads. The weights are the same.
+func TestSameWeightsOfGradientsInParts(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		microbatches int
+		clip         float64
+		reduction    partition.Reduction
+	}{{1, 0.01, partition.ReduceOrder}, {3, 0, partition.ReduceOrder}, {3, 0.01, partition.ReduceOrder}, {3, 0.01, partition.ReduceTree}} {
+		j := broadJob(c.microbatches)
+		j.optim.Name, j.optim.ClipNorm, j.reduction, j.last = "adam", c.clip, c.reduction, 2
+		want, err := plain.trained(j)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := way{devices: 1, threads: 2, schedule: "1f1b"}
+		tight, devs, err := w.within(j, func(int64) int64 { return 64 })
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, err := tight.plan(devs, w.schedule)
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole, err := j.train(j.microbatch, j.batch())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := len(o.Full.Graph.Accums) > len(whole.Accums); got != (c.microbatches > 1) {
+			t.Errorf("%+v: sums over microbatches are in parts: %v", c, got)
+		}
+		squares := slices.ContainsFunc(o.Full.Graph.Nodes, func(n *graph.Node) bool { return n.Op.Kind() == "square_parts" })
+		if squares != (c.clip > 0) {
+			t.Errorf("%+v: a norm is of parts: %v", c, squares)
+		}
+		got, err := trained(tight, devs, w.schedule, residency.ManagerOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := differ(want, got); d != "" {
+			t.Errorf("%+v: %s", c, d)
+		}
+	}
 }
 
 func TestTooLittleMemorySaysSo(t *testing.T) {
