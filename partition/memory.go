@@ -115,9 +115,6 @@ func (p *Plan) remedies(f *Forecast) []string {
 		return []string{"use a smaller batch (a smaller train.batch, or a greater train.microbatches)"}
 	}
 	list := []string{"use a smaller microbatch (a greater train.microbatches)"}
-	if p.options.Microbatches == 1 && p.ranges.On() {
-		list = []string{"use a smaller train.batch (a greater train.microbatches may need more: it adds up whole gradients)"}
-	}
 	if p.options.asked == RecomputeCheap { // without it, block was tried
 		list = append(list, "set partition.recompute to block")
 	}
