@@ -1572,58 +1572,76 @@ endinside:
 	MOVQ          imageSums+16(FP), R11
 	SHLQ          $0x02, R11
 	VEXTRACTF32X8 $0x01, Z0, Y12
-	VADDPS        (R9), Y0, Y0
-	VADDPS        (R9)(R11*1), Y12, Y12
-	VMOVUPS       Y0, (R9)
-	VMOVUPS       Y12, (R9)(R11*1)
+	VMOVUPS       (R9), Y15
+	VADDPS        Y0, Y15, Y15
+	VMOVUPS       Y15, (R9)
+	VMOVUPS       (R9)(R11*1), Y15
+	VADDPS        Y12, Y15, Y15
+	VMOVUPS       Y15, (R9)(R11*1)
 	ADDQ          R10, R9
 	VEXTRACTF32X8 $0x01, Z1, Y12
-	VADDPS        (R9), Y1, Y1
-	VADDPS        (R9)(R11*1), Y12, Y12
-	VMOVUPS       Y1, (R9)
-	VMOVUPS       Y12, (R9)(R11*1)
+	VMOVUPS       (R9), Y15
+	VADDPS        Y1, Y15, Y15
+	VMOVUPS       Y15, (R9)
+	VMOVUPS       (R9)(R11*1), Y15
+	VADDPS        Y12, Y15, Y15
+	VMOVUPS       Y15, (R9)(R11*1)
 	ADDQ          R10, R9
 	VEXTRACTF32X8 $0x01, Z2, Y12
-	VADDPS        (R9), Y2, Y2
-	VADDPS        (R9)(R11*1), Y12, Y12
-	VMOVUPS       Y2, (R9)
-	VMOVUPS       Y12, (R9)(R11*1)
+	VMOVUPS       (R9), Y15
+	VADDPS        Y2, Y15, Y15
+	VMOVUPS       Y15, (R9)
+	VMOVUPS       (R9)(R11*1), Y15
+	VADDPS        Y12, Y15, Y15
+	VMOVUPS       Y15, (R9)(R11*1)
 	ADDQ          R10, R9
 	VEXTRACTF32X8 $0x01, Z3, Y12
-	VADDPS        (R9), Y3, Y3
-	VADDPS        (R9)(R11*1), Y12, Y12
-	VMOVUPS       Y3, (R9)
-	VMOVUPS       Y12, (R9)(R11*1)
+	VMOVUPS       (R9), Y15
+	VADDPS        Y3, Y15, Y15
+	VMOVUPS       Y15, (R9)
+	VMOVUPS       (R9)(R11*1), Y15
+	VADDPS        Y12, Y15, Y15
+	VMOVUPS       Y15, (R9)(R11*1)
 	ADDQ          R10, R9
 	VEXTRACTF32X8 $0x01, Z4, Y12
-	VADDPS        (R9), Y4, Y4
-	VADDPS        (R9)(R11*1), Y12, Y12
-	VMOVUPS       Y4, (R9)
-	VMOVUPS       Y12, (R9)(R11*1)
+	VMOVUPS       (R9), Y15
+	VADDPS        Y4, Y15, Y15
+	VMOVUPS       Y15, (R9)
+	VMOVUPS       (R9)(R11*1), Y15
+	VADDPS        Y12, Y15, Y15
+	VMOVUPS       Y15, (R9)(R11*1)
 	ADDQ          R10, R9
 	VEXTRACTF32X8 $0x01, Z5, Y12
-	VADDPS        (R9), Y5, Y5
-	VADDPS        (R9)(R11*1), Y12, Y12
-	VMOVUPS       Y5, (R9)
-	VMOVUPS       Y12, (R9)(R11*1)
+	VMOVUPS       (R9), Y15
+	VADDPS        Y5, Y15, Y15
+	VMOVUPS       Y15, (R9)
+	VMOVUPS       (R9)(R11*1), Y15
+	VADDPS        Y12, Y15, Y15
+	VMOVUPS       Y15, (R9)(R11*1)
 	ADDQ          R10, R9
 	VEXTRACTF32X8 $0x01, Z6, Y12
-	VADDPS        (R9), Y6, Y6
-	VADDPS        (R9)(R11*1), Y12, Y12
-	VMOVUPS       Y6, (R9)
-	VMOVUPS       Y12, (R9)(R11*1)
+	VMOVUPS       (R9), Y15
+	VADDPS        Y6, Y15, Y15
+	VMOVUPS       Y15, (R9)
+	VMOVUPS       (R9)(R11*1), Y15
+	VADDPS        Y12, Y15, Y15
+	VMOVUPS       Y15, (R9)(R11*1)
 	ADDQ          R10, R9
 	VEXTRACTF32X8 $0x01, Z7, Y12
-	VADDPS        (R9), Y7, Y7
-	VADDPS        (R9)(R11*1), Y12, Y12
-	VMOVUPS       Y7, (R9)
-	VMOVUPS       Y12, (R9)(R11*1)
+	VMOVUPS       (R9), Y15
+	VADDPS        Y7, Y15, Y15
+	VMOVUPS       Y15, (R9)
+	VMOVUPS       (R9)(R11*1), Y15
+	VADDPS        Y12, Y15, Y15
+	VMOVUPS       Y15, (R9)(R11*1)
 	ADDQ          R10, R9
 	VEXTRACTF32X8 $0x01, Z8, Y12
-	VADDPS        (R9), Y8, Y8
-	VADDPS        (R9)(R11*1), Y12, Y12
-	VMOVUPS       Y8, (R9)
-	VMOVUPS       Y12, (R9)(R11*1)
+	VMOVUPS       (R9), Y15
+	VADDPS        Y8, Y15, Y15
+	VMOVUPS       Y15, (R9)
+	VMOVUPS       (R9)(R11*1), Y15
+	VADDPS        Y12, Y15, Y15
+	VMOVUPS       Y15, (R9)(R11*1)
 	ADDQ          R10, R9
 	ADDQ          R11, R11
 	ADDQ          R11, sums+0(FP)
@@ -1934,58 +1952,76 @@ end:
 	MOVQ          imageSums+16(FP), R11
 	SHLQ          $0x02, R11
 	VEXTRACTF32X8 $0x01, Z0, Y12
-	VADDPS        (R9), Y0, Y0
-	VADDPS        (R9)(R11*1), Y12, Y12
-	VMOVUPS       Y0, (R9)
-	VMOVUPS       Y12, (R9)(R11*1)
+	VMOVUPS       (R9), Y13
+	VADDPS        Y0, Y13, Y13
+	VMOVUPS       Y13, (R9)
+	VMOVUPS       (R9)(R11*1), Y13
+	VADDPS        Y12, Y13, Y13
+	VMOVUPS       Y13, (R9)(R11*1)
 	ADDQ          R10, R9
 	VEXTRACTF32X8 $0x01, Z1, Y12
-	VADDPS        (R9), Y1, Y1
-	VADDPS        (R9)(R11*1), Y12, Y12
-	VMOVUPS       Y1, (R9)
-	VMOVUPS       Y12, (R9)(R11*1)
+	VMOVUPS       (R9), Y13
+	VADDPS        Y1, Y13, Y13
+	VMOVUPS       Y13, (R9)
+	VMOVUPS       (R9)(R11*1), Y13
+	VADDPS        Y12, Y13, Y13
+	VMOVUPS       Y13, (R9)(R11*1)
 	ADDQ          R10, R9
 	VEXTRACTF32X8 $0x01, Z2, Y12
-	VADDPS        (R9), Y2, Y2
-	VADDPS        (R9)(R11*1), Y12, Y12
-	VMOVUPS       Y2, (R9)
-	VMOVUPS       Y12, (R9)(R11*1)
+	VMOVUPS       (R9), Y13
+	VADDPS        Y2, Y13, Y13
+	VMOVUPS       Y13, (R9)
+	VMOVUPS       (R9)(R11*1), Y13
+	VADDPS        Y12, Y13, Y13
+	VMOVUPS       Y13, (R9)(R11*1)
 	ADDQ          R10, R9
 	VEXTRACTF32X8 $0x01, Z3, Y12
-	VADDPS        (R9), Y3, Y3
-	VADDPS        (R9)(R11*1), Y12, Y12
-	VMOVUPS       Y3, (R9)
-	VMOVUPS       Y12, (R9)(R11*1)
+	VMOVUPS       (R9), Y13
+	VADDPS        Y3, Y13, Y13
+	VMOVUPS       Y13, (R9)
+	VMOVUPS       (R9)(R11*1), Y13
+	VADDPS        Y12, Y13, Y13
+	VMOVUPS       Y13, (R9)(R11*1)
 	ADDQ          R10, R9
 	VEXTRACTF32X8 $0x01, Z4, Y12
-	VADDPS        (R9), Y4, Y4
-	VADDPS        (R9)(R11*1), Y12, Y12
-	VMOVUPS       Y4, (R9)
-	VMOVUPS       Y12, (R9)(R11*1)
+	VMOVUPS       (R9), Y13
+	VADDPS        Y4, Y13, Y13
+	VMOVUPS       Y13, (R9)
+	VMOVUPS       (R9)(R11*1), Y13
+	VADDPS        Y12, Y13, Y13
+	VMOVUPS       Y13, (R9)(R11*1)
 	ADDQ          R10, R9
 	VEXTRACTF32X8 $0x01, Z5, Y12
-	VADDPS        (R9), Y5, Y5
-	VADDPS        (R9)(R11*1), Y12, Y12
-	VMOVUPS       Y5, (R9)
-	VMOVUPS       Y12, (R9)(R11*1)
+	VMOVUPS       (R9), Y13
+	VADDPS        Y5, Y13, Y13
+	VMOVUPS       Y13, (R9)
+	VMOVUPS       (R9)(R11*1), Y13
+	VADDPS        Y12, Y13, Y13
+	VMOVUPS       Y13, (R9)(R11*1)
 	ADDQ          R10, R9
 	VEXTRACTF32X8 $0x01, Z6, Y12
-	VADDPS        (R9), Y6, Y6
-	VADDPS        (R9)(R11*1), Y12, Y12
-	VMOVUPS       Y6, (R9)
-	VMOVUPS       Y12, (R9)(R11*1)
+	VMOVUPS       (R9), Y13
+	VADDPS        Y6, Y13, Y13
+	VMOVUPS       Y13, (R9)
+	VMOVUPS       (R9)(R11*1), Y13
+	VADDPS        Y12, Y13, Y13
+	VMOVUPS       Y13, (R9)(R11*1)
 	ADDQ          R10, R9
 	VEXTRACTF32X8 $0x01, Z7, Y12
-	VADDPS        (R9), Y7, Y7
-	VADDPS        (R9)(R11*1), Y12, Y12
-	VMOVUPS       Y7, (R9)
-	VMOVUPS       Y12, (R9)(R11*1)
+	VMOVUPS       (R9), Y13
+	VADDPS        Y7, Y13, Y13
+	VMOVUPS       Y13, (R9)
+	VMOVUPS       (R9)(R11*1), Y13
+	VADDPS        Y12, Y13, Y13
+	VMOVUPS       Y13, (R9)(R11*1)
 	ADDQ          R10, R9
 	VEXTRACTF32X8 $0x01, Z8, Y12
-	VADDPS        (R9), Y8, Y8
-	VADDPS        (R9)(R11*1), Y12, Y12
-	VMOVUPS       Y8, (R9)
-	VMOVUPS       Y12, (R9)(R11*1)
+	VMOVUPS       (R9), Y13
+	VADDPS        Y8, Y13, Y13
+	VMOVUPS       Y13, (R9)
+	VMOVUPS       (R9)(R11*1), Y13
+	VADDPS        Y12, Y13, Y13
+	VMOVUPS       Y13, (R9)(R11*1)
 	ADDQ          R10, R9
 	ADDQ          R11, R11
 	ADDQ          R11, sums+0(FP)

@@ -163,13 +163,17 @@ func (f *images) productsOfPairs(other bool) {
 			f.clear(f.Context, sum)
 		}
 	}, func() { down(sums) }, func() {
-		to, apart, image, second := f.param("sums"), f.bytes("apart"), f.bytes("imageSums"), f.YMM()
+		to, apart, image, second, all := f.param("sums"), f.bytes("apart"), f.bytes("imageSums"), f.YMM(), f.YMM()
 		for _, sum := range sums {
 			f.VEXTRACTF32X8(Imm(1), sum, second)
-			f.VADDPS(Mem{Base: to}, sum.AsY(), sum.AsY())
-			f.VADDPS(Mem{Base: to, Index: image, Scale: 1}, second, second)
-			f.VMOVUPS(sum.AsY(), Mem{Base: to})
-			f.VMOVUPS(second, Mem{Base: to, Index: image, Scale: 1})
+			for _, x := range []struct {
+				sum reg.VecVirtual
+				at  Mem
+			}{{sum, Mem{Base: to}}, {second, Mem{Base: to, Index: image, Scale: 1}}} {
+				f.VMOVUPS(x.at, all)
+				f.VADDPS(x.sum.AsY(), all, all) // of two NaNs, the one that was there stays
+				f.VMOVUPS(all, x.at)
+			}
 			f.ADDQ(apart, to)
 		}
 		f.ADDQ(image, image)

@@ -87,10 +87,13 @@ func (f *few) number(r, t int) Mem {
 	return m
 }
 
-// multiply adds the products of step t with a vector.
+// multiply adds the products of step t with a vector. Its order of factors, and that of finish, are those of Gemm512, on
+// which the bits of a NaN depend.
 func (f *few) multiply(t int, b reg.VecVirtual) {
 	for r, sum := range f.sums {
-		f.VFMADD231PS_BCST(f.number(r, t), b, sum)
+		x := f.ZMM()
+		f.VBROADCASTSS(f.number(r, t), x)
+		f.VFMADD231PS(b, x, sum)
 	}
 }
 
@@ -164,11 +167,14 @@ func (f *few) rows(n int) {
 
 // finish writes the sums, or adds them to what is there.
 func (f *few) finish(name string) {
-	at, ldc, add := f.get("c"), f.get("ldc"), f.get("add")
+	at, ldc, add, old := f.get("c"), f.get("ldc"), f.get("add"), f.ZMM()
 	f.SHLQ(Imm(2), ldc)
 	f.TESTQ(add, add)
 	f.JEQ(LabelRef(name + "write"))
-	f.eachOfC(name+"sums", at, ldc, func(i int) { f.VADDPS(Mem{Base: at}, f.sums[i], f.sums[i]) })
+	f.eachOfC(name+"sums", at, ldc, func(i int) {
+		f.VMOVUPS(Mem{Base: at}, old)
+		f.VADDPS(f.sums[i], old, f.sums[i])
+	})
 	f.Label(name + "write")
 	f.Load(f.Param("c"), at)
 	f.eachOfC(name+"written", at, ldc, func(i int) { f.VMOVUPS(f.sums[i], Mem{Base: at}) })

@@ -23,6 +23,13 @@ func TestFewRowsHaveTheSameBits(t *testing.T) {
 		g.a = operand{data: randomFloats(s.Rng, m*k+1)[1:], rs: k, cs: 1}
 		g.b = operand{data: randomFloats(s.Rng, k*n+1)[1:], rs: 1, cs: k}
 		old := randomFloats(s.Rng, m*g.ldc+1)[1:]
+		if s.Bool("odd") {
+			for _, x := range [][]float32{g.a.data, g.b.data, old} {
+				for range 1 + len(x)/100 {
+					x[s.Rng.IntN(len(x))] = append(oddFloats, math.Float32frombits(0xffc54321))[s.Rng.IntN(len(oddFloats)+1)]
+				}
+			}
+		}
 		if !g.isFew(m, m) {
 			if k > 1 {
 				t.Fatalf("%dx%dx%d is not computed as few rows", m, k, n)
