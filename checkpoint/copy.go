@@ -74,7 +74,7 @@ func (db *DB) copyLive(ctx context.Context, dst *DB, report func(Skipped)) (int,
 		report(s)
 	}
 	newest, deleted := uint64(0), true
-	for range rounds {
+	for range leastRounds {
 		var err error
 		if newest, deleted, err = db.copyNewer(ctx, dst, newest, tell); err != nil {
 			return 0, err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 )
 
 // List returns the manifests of the checkpoints in order of saving, without their
@@ -72,24 +73,43 @@ func (db *DB) Best(ctx context.Context) (*Snapshot, []Skipped, error) {
 	return db.firstOf(ctx, byRank)
 }
 
-// rounds is the attempts to read a checkpoint while another process deletes each
-// before it is read.
-const rounds = 8
+// How often a checkpoint is read while another process deletes each before it is read: so many times, and for so long.
+const (
+	leastRounds = 8
+	leastTime   = 10 * time.Second
+)
+
+// UntilRead calls read, which reads the newest or the best checkpoint, again where another process has deleted that one
+// meanwhile: then another one is the newest. Its error is read's, and says what to do where all were deleted.
+func UntilRead(read func() error) error {
+	for round, began := 1, time.Now(); ; round++ {
+		err := read()
+		if !errors.Is(err, ErrDeleted) {
+			return err
+		}
+		if round >= leastRounds && time.Since(began) > leastTime {
+			return fmt.Errorf("%w, and so were those before it: keep more of them (checkpoint.keep.last), save less often, or stop the run", err)
+		}
+	}
+}
 
 // firstOf is the first whole checkpoint in an order. Where another process deletes
 // one before it is read, it begins again with those that there are then.
-func (db *DB) firstOf(ctx context.Context, order func([]Manifest) []Manifest) (*Snapshot, []Skipped, error) {
-	for range rounds {
-		ms, skipped, err := db.list(ctx)
+func (db *DB) firstOf(ctx context.Context, order func([]Manifest) []Manifest) (s *Snapshot, skipped []Skipped, err error) {
+	err = UntilRead(func() error {
+		ms, missing, err := db.list(ctx)
 		if err != nil {
-			return nil, nil, err
+			return err
 		}
-		s, bad, err := db.firstWhole(ctx, order(ms))
-		if !errors.Is(err, ErrDeleted) {
-			return s, append(skipped, bad...), err
+		var bad []Skipped
+		s, bad, err = db.firstWhole(ctx, order(ms))
+		skipped = append(missing, bad...)
+		if errors.Is(err, ErrDeleted) {
+			err = fmt.Errorf("%s: %w", db.path, err)
 		}
-	}
-	return nil, nil, fmt.Errorf("%s: %w, and so were those after it: keep more of them (checkpoint.keep.last), save less often, or stop the run", db.path, ErrDeleted)
+		return err
+	})
+	return s, skipped, err
 }
 
 // BestOf is the id of the best of the checkpoints that List returned, by the metric

@@ -40,18 +40,19 @@ func (x *exporting) note(text string) { x.notes = append(x.notes, text) }
 
 // export opens the checkpoint that is meant and has write export it. Where a run that trains
 // meanwhile deletes it, the one that is the newest or the best then is exported.
-func export(ctx context.Context, w rundir.Weights, write func(*exporting) error) (*Exported, error) {
+func export(ctx context.Context, w rundir.Weights, write func(*exporting) error) (x *Exported, err error) {
 	if w.Init != "" {
 		return nil, fmt.Errorf("%w: a model is exported from a checkpoint, not from %s", errs.ErrOptions, w.Init)
 	}
 	w.Dir = osfile.Resolve(w.Dir)
-	const rounds = 8
-	for round := 1; ; round++ {
-		x, err := exportNow(ctx, w, write)
-		if round == rounds || w.ID != 0 || !errors.Is(err, checkpoint.ErrDeleted) {
-			return x, err
-		}
+	if w.ID != 0 {
+		return exportNow(ctx, w, write)
 	}
+	err = checkpoint.UntilRead(func() error {
+		x, err = exportNow(ctx, w, write)
+		return err
+	})
+	return x, err
 }
 
 // exportNow is export of the checkpoint that is meant now.

@@ -12,17 +12,17 @@ import (
 // using hands f the checkpoint that flags choose. Where a run that trains meanwhile deletes
 // it, f gets the one that is the newest or the best then.
 func using(c *cobra.Command, run string, w *runs.WeightFlags, f func(*checkpoint.DB, *checkpoint.Snapshot) error) error {
-	const rounds = 8
-	return reading(run, func(db *checkpoint.DB) (err error) {
-		for range rounds {
-			s, chosen, err2 := w.Pick(c, db)
-			if err = err2; err != nil {
+	return reading(run, func(db *checkpoint.DB) error {
+		var named error // of a checkpoint that has no other in its place
+		return errors.Join(checkpoint.UntilRead(func() error {
+			s, chosen, err := w.Pick(c, db)
+			if err != nil {
 				return err
 			}
-			if err = f(db, s); chosen || !errors.Is(err, checkpoint.ErrDeleted) {
-				return err
+			if err = f(db, s); chosen {
+				named, err = err, nil
 			}
-		}
-		return err
+			return err
+		}), named)
 	})
 }
