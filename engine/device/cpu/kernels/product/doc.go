@@ -10,7 +10,8 @@
 //	gemm.go                                one product, and which operands it packs
 //	pack.go, gemm_bf16.go, gemm_amx.go     the packing, by format
 //	multiply.go                            the product itself
-//	single.go, few.go                      the same of one row, and of a few, which read B where it lies
+//	single.go                              the same of one row, which reads B where it lies
+//	few.go                                 the same of a few rows, where B is transposed
 //	stored.go                              a B that is stored in bfloat16 or int8
 //	grid.go, partials.go, prepack.go       how products are cut, shared and packed as a whole
 //	matmul.go, conv*.go, attention*.go     the kernels

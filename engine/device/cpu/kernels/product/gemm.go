@@ -41,10 +41,10 @@ func (g *gemm) depth() int { return g.sizes().depth(g.k) }
 
 const (
 	// Packing a B that lies in order pays from packRows rows of A on. Where each row of B is on a page of its own, it pays
-	// once more than packFar groups of rows read B, which is fetched ahead of its use meanwhile.
-	packRows = 64
-	packFar  = 2
-	page     = 1 << 10 // elements
+	// if more than packGroups groups of rows read B; up to there, B is fetched ahead in place.
+	packRows   = 64
+	packGroups = 2
+	page       = 1 << 10 // elements
 )
 
 // packsA reports whether A goes through a panel: where it is rounded, or
@@ -58,7 +58,7 @@ func (g *gemm) packsA() bool {
 func (g *gemm) packsB(rows int) bool {
 	s := g.sizes()
 	return s.packs || g.format != formatFloat || g.im != nil || g.planes != nil || g.b.cs != 1 ||
-		(rows >= packRows || g.b.rs >= page && rows > packFar*s.mr) && g.b.rs*g.k >= s.reach
+		(rows >= packRows || g.b.rs >= page && rows > packGroups*s.mr) && g.b.rs*g.k >= s.reach
 }
 
 // group is the rows of group p of so many groups. Rows are divided evenly, because an
