@@ -63,7 +63,7 @@ func Derive(p *Plan, g *graph.Graph, o DeriveOptions) (*Plan, error) {
 // a smaller microbatch has it, too. Then there is no forecast, or, if its memory is to be
 // shown, one without the devices' estimates: those of deep models take seconds.
 func (p *Plan) smaller(g *graph.Graph, shown bool, check *stop.Check) (*Plan, error) {
-	g, err := p.options.pinned.Apply(g, check)
+	g, err := p.options.pinned.Apply(p.joined(g), check)
 	if err != nil {
 		return nil, err
 	}
@@ -92,10 +92,22 @@ func (p *Plan) smaller(g *graph.Graph, shown bool, check *stop.Check) (*Plan, er
 	return q, q.refused()
 }
 
+// joined is the graph that joins averages as p's does, which has them in ranges if it is a plan for Answers. What follows
+// in planning sees the joins as nodes of the graph, as it did for p.
+func (p *Plan) joined(g *graph.Graph) *graph.Graph {
+	if p.updatesDivided() { // its own updates make the ranges
+		return g
+	}
+	return divide.Join(g, p.Graph.Vars)
+}
+
+// updatesDivided reports whether the plan itself cuts updates.
+func (p *Plan) updatesDivided() bool { return p.ranges.On() || p.shards.On() }
+
 // divided is the graph with updates in ranges as in the plan.
 func (p *Plan) divided(g *graph.Graph, check *stop.Check) (*graph.Graph, error) {
-	if !p.ranges.On() && !p.shards.On() { // a plan for Answers may have joins
-		return divide.Join(g, p.Graph.Vars), nil
+	if !p.updatesDivided() {
+		return g, nil
 	}
 	idx, err := nodes.New(g, p.options.indexing(false), check)
 	if err != nil {
@@ -154,7 +166,7 @@ func (p *Plan) alike(g *graph.Graph, s settings, check *stop.Check) (*Plan, erro
 func (p *Plan) bucket(g *graph.Graph, o DeriveOptions, check *stop.Check) (*Plan, error) {
 	q, err := p.smaller(g, true, check)
 	if errors.Is(err, errOtherNodes) {
-		if q, err = p.sameStages(g, o.Stop, check); err == nil {
+		if q, err = p.sameStages(p.joined(g), o.Stop, check); err == nil {
 			for i := range p.Memory { // both have the same stages, and so the same devices
 				p.Memory[i].Cover(q.Memory[i])
 			}

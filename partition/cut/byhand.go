@@ -114,7 +114,7 @@ func CheckPins(g *graph.Graph, p pieces.Pieces, pins map[string]string) error {
 	blocks := p.Blocks(nodes.Blocks(g))
 	for _, name := range slices.Sorted(maps.Keys(pins)) {
 		if !slices.Contains(blocks, name) && !p.Is(name) {
-			return AsPin(name, fmt.Errorf("%q is pinned to %s, but the model has no such block or op%s", name, pins[name], nearBy(g, name, blocks)))
+			return AsPin(name, fmt.Errorf("%q is pinned to %s, but the model has no such block or op%s", name, pins[name], nearBy(g, p, name, blocks)))
 		}
 	}
 	return nil
@@ -122,9 +122,9 @@ func CheckPins(g *graph.Graph, p pieces.Pieces, pins map[string]string) error {
 
 // nearBy says what a name may be meant for: the nearest one, the blocks, and the ops of what the name begins like. Where
 // these are many, it is those nearest to the name.
-func nearBy(g *graph.Graph, name string, blocks []string) string {
+func nearBy(g *graph.Graph, p pieces.Pieces, name string, blocks []string) string {
 	const few = 6
-	are, ops := opsNear(g, name)
+	are, ops := opsNear(g, p, name)
 	text := nearest(name, append(slices.Clone(ops), blocks...)) + "; its blocks are " + strings.Join(blocks, ", ")
 	switch {
 	case len(ops) > few:
@@ -146,23 +146,23 @@ func mostAlike(name string, names []string, few int) []string {
 
 // opsNear are the ops of the layer or block whose name is the longest beginning of a name that may be meant for one of them,
 // or those that begin so. A layer with loops has none that can be pinned.
-func opsNear(g *graph.Graph, name string) (are string, ops []string) {
-	are, ops = opsOf(g, name)
+func opsNear(g *graph.Graph, p pieces.Pieces, name string) (are string, ops []string) {
+	are, ops = opsOf(g, p, name)
 	for dot := strings.LastIndex(name, "."); dot > 0 && len(ops) == 0; dot = strings.LastIndex(name[:dot], ".") {
-		are, ops = opsOf(g, name[:dot])
+		are, ops = opsOf(g, p, name[:dot])
 	}
 	return are, ops
 }
 
-// opsOf are the ops of a block, of a layer, or else those whose names begin so.
-func opsOf(g *graph.Graph, name string) (are string, ops []string) {
+// opsOf are the ops of a block, which pins of others may have cut into pieces, of a layer, or else those whose names begin so.
+func opsOf(g *graph.Graph, p pieces.Pieces, name string) (are string, ops []string) {
 	var block, layer, begin []string
 	for _, n := range g.Nodes {
 		l, op := n.Layer, n.Out[0].Name
 		if n.Phase != graph.Forward || nodes.BlockOf(l) == "" || l.Iterations > 0 {
 			continue
 		}
-		if l.Block == name {
+		if p.Whole(l.Block) == name {
 			block = append(block, op)
 		}
 		if l.Name == name {
