@@ -5,6 +5,7 @@
 //
 // Kernels are in package kernels; memory, streams and planning are in package host. This
 // package joins them: it holds the thread pool of a device ([pool]), and binds kernels to
-// it. Results never depend on the number of threads: kernels cut
-// their work into the same chunks whatever it is.
+// it. Threads of it that stay on one core while another is idle part again ([lane]). Results
+// never depend on the number of threads: kernels cut their work into the same chunks whatever
+// it is.
 package cpu

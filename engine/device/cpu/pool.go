@@ -23,6 +23,7 @@ const (
 // sees to that.
 type pool struct {
 	threads int
+	lanes   []lane // of the caller, and of each worker
 
 	// The loop that runs. task and chunks are written before state and read only by threads
 	// that have claimed a chunk, so they cannot change meanwhile.
@@ -51,9 +52,12 @@ type pool struct {
 
 // newPool starts threads-1 workers.
 func newPool(threads int) *pool {
-	p := &pool{threads: threads, wake: make(chan struct{}, threads), ended: make(chan struct{}, 1)}
-	for range threads - 1 {
-		p.stopped.Go(p.work)
+	p := &pool{threads: threads, lanes: make([]lane, threads), wake: make(chan struct{}, threads), ended: make(chan struct{}, 1)}
+	for i := range p.lanes {
+		p.lanes[i].leave()
+	}
+	for i := range threads - 1 {
+		p.stopped.Go(func() { p.work(&p.lanes[1+i]) })
 	}
 	return p
 }
@@ -73,8 +77,10 @@ func (p *pool) Threads() int { return p.threads }
 func (p *pool) Do(chunks int, t work.Task) {
 	if p.threads == 1 || chunks <= 1 {
 		for i := range chunks {
+			p.lanes[0].enter()
 			t.Chunk(i)
 		}
+		p.lanes[0].leave()
 		return
 	}
 	p.task, p.chunks = t, uint64(chunks)
@@ -86,7 +92,7 @@ func (p *pool) Do(chunks int, t work.Task) {
 		default: // enough tokens for all
 		}
 	}
-	for p.claim(first) {
+	for p.claim(&p.lanes[0], first) {
 	}
 	p.wait(uint64(chunks))
 	p.task = nil
@@ -114,7 +120,7 @@ func (p *pool) unclaimed() (s, from, to uint64) {
 }
 
 // claim runs one chunk of the current loop, if one is left.
-func (p *pool) claim(at end) bool {
+func (p *pool) claim(l *lane, at end) bool {
 	for {
 		s, from, to := p.unclaimed()
 		if from == to {
@@ -125,7 +131,9 @@ func (p *pool) claim(at end) bool {
 			i, next = to-1, s-1<<32
 		}
 		if p.state.CompareAndSwap(s, next) {
+			l.enter()
 			p.run(int(i))
+			l.leave()
 			return true
 		}
 	}
@@ -166,13 +174,13 @@ func (p *pool) wait(chunks uint64) {
 }
 
 // work runs chunks until the pool is closed.
-func (p *pool) work() {
+func (p *pool) work(l *lane) {
 	due := func() bool {
 		_, from, to := p.unclaimed()
 		return from != to || p.closing.Load()
 	}
 	for !p.closing.Load() {
-		if p.claim(last) || patient(due) {
+		if p.claim(l, last) || patient(due) {
 			continue
 		}
 		p.asleep.Add(1)
