@@ -10,8 +10,7 @@ const (
 // isFew reports whether doFew computes a C of m rows: a few of float32, with a B that lies in order along its columns. Each
 // element of B is used so seldom that to copy it first would take longer than to multiply it.
 func (g *gemm) isFew(rows, m int) bool {
-	return rows == m && 1 < m && m <= mostFew && g.k > 0 && g.format == formatFloat && g.isa >= isa.AVX512 && g.a.cs == 1 &&
-		g.im == nil && g.planes == nil && g.b.rs == 1 && g.b.cs != 1 && (g.packed == nil || len(g.packed.b) == 0)
+	return rows == m && 1 < m && m <= mostFew && g.liesInMemory() && g.isa >= isa.AVX512 && g.planes == nil && g.b.rs == 1 && g.b.cs != 1
 }
 
 // doFew computes columns j0..j1 of a C of some rows. Each element is the same sum in the same order as do's.

@@ -8,8 +8,12 @@ const (
 // isSingle reports whether doSingle computes a C of m rows: one row of float32, with a B that lies in order along its rows
 // or its columns. Each element of B is used once, and so to copy it first would take longer than to multiply it.
 func (g *gemm) isSingle(rows, m int) bool {
-	return rows == 1 && m == 1 && g.k > 0 && g.format == formatFloat && !g.sizes().packs && g.a.cs == 1 && g.im == nil &&
-		(g.b.rs == 1 || g.b.cs == 1) && (g.packed == nil || len(g.packed.b) == 0)
+	return rows == 1 && m == 1 && g.liesInMemory() && !g.sizes().packs && (g.b.rs == 1 || g.b.cs == 1)
+}
+
+// liesInMemory reports whether rows of A and all of B are float32 in memory as they are used, and B has no packed copy.
+func (g *gemm) liesInMemory() bool {
+	return g.k > 0 && g.format == formatFloat && g.a.cs == 1 && g.im == nil && (g.packed == nil || len(g.packed.b) == 0)
 }
 
 // doSingle computes columns j0..j1 of a C of one row, some at a time and these over all steps, so that B is read in long
