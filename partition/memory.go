@@ -136,24 +136,25 @@ func (p *Plan) generates() bool {
 
 // finerYet says that with less memory the launch at the floor is cut finer; nil if
 // it is not. Only updates with state are cut into ranges.
-func (p *Plan) finerYet(f *Forecast) []string {
-	switch {
-	case !p.fitsBelow(f):
-		return nil
+func (p *Plan) finerYet(f *Forecast, ask func() error) ([]string, error) {
+	switch fits, err := p.fitsBelow(f, ask); {
+	case err != nil || !fits:
+		return nil, err
 	case !p.ranges.On() && f.FloorBy[device.OptState] > 0:
-		return []string{"give less memory (segments and updates are then cut finer)"}
+		return []string{"give less memory (segments and updates are then cut finer)"}, nil
 	case p.grain != segment.ByNode:
-		return []string{"give less memory (segments are then cut finer)"}
+		return []string{"give less memory (segments are then cut finer)"}, nil
 	}
-	return nil
+	return nil, nil
 }
 
 // fitsBelow reports whether a plan fits in less memory than a floor, on all devices with the limit of that one. It plans anew.
-func (p *Plan) fitsBelow(f *Forecast) bool {
+func (p *Plan) fitsBelow(f *Forecast, ask func() error) (bool, error) {
 	if p.asked.g == nil {
-		return false
+		return false, nil
 	}
 	o := p.asked.o
+	o.Stop = ask
 	o.Devices = slices.Clone(o.Devices)
 	for d := range o.Devices {
 		if o.Devices[d].MemoryBytes == f.Limit {
@@ -161,22 +162,29 @@ func (p *Plan) fitsBelow(f *Forecast) bool {
 		}
 	}
 	_, err := New(p.asked.g, o)
-	return err == nil
+	if err != nil && ask != nil {
+		return false, ask()
+	}
+	return err == nil, nil
 }
 
 // Floors says, for each device with less memory than the plan would take, what
-// takes the floor and what would lower it.
-func (p *Plan) Floors() (list []string) {
+// takes the floor and what would lower it. It may plan anew: ask is called now and then,
+// and its error ends that. Nil means never.
+func (p *Plan) Floors(ask func() error) (list []string, err error) {
 	for i := range p.Memory {
 		f := &p.Memory[i]
 		if !f.Tight() {
 			continue
 		}
-		lower := append(p.finerYet(f), p.remedies(f)...)
+		lower, err := p.finerYet(f, ask)
+		if err != nil {
+			return nil, err
+		}
 		list = append(list, fmt.Sprintf("the floor of %s is %s, for %s (%s); to lower it, %s",
-			p.options.Devices[f.Device].ID, units.Bytes(f.Floor), f.FloorOf, usageText(f.FloorBy), strings.Join(lower, ", or ")))
+			p.options.Devices[f.Device].ID, units.Bytes(f.Floor), f.FloorOf, usageText(f.FloorBy), strings.Join(append(lower, p.remedies(f)...), ", or ")))
 	}
-	return list
+	return list, nil
 }
 
 // Room is the memory of all devices together in bytes; 0 if one has no limit.

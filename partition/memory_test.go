@@ -111,10 +111,18 @@ func TestFloorsAdviseLessMemory(t *testing.T) {
 	if p, err = at(p.Memory[0].Peak - 1); err != nil {
 		t.Fatal(err)
 	}
+	over := errors.New("stopped")
+	if _, err := p.Floors(func() error { return over }); !errors.Is(err, over) {
+		t.Errorf("stopped while it planned anew: %v", err)
+	}
 	for first := true; ; first = false {
 		next, err := at(p.Memory[0].Floor - 1)
 		fits := err == nil
-		if text := strings.Join(p.Floors(), ""); text == "" || strings.Contains(text, "give less memory") != fits {
+		lines, err := p.Floors(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := strings.Join(lines, ""); text == "" || strings.Contains(text, "give less memory") != fits {
 			t.Errorf("less fits: %v, but %s", fits, text)
 		}
 		if !fits {

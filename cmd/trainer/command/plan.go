@@ -21,6 +21,7 @@ import (
 	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/internal/build"
 	"github.com/berth-ml/berth/internal/columns"
+	"github.com/berth-ml/berth/internal/stop"
 	"github.com/berth-ml/berth/internal/units"
 	"github.com/berth-ml/berth/partition"
 	"github.com/berth-ml/berth/partition/picture"
@@ -191,7 +192,11 @@ func (f *planFlags) print(ctx context.Context, w io.Writer, run *berth.Run) erro
 	}
 	width := console.Room(w)
 	text := run.Plan().Table(width)
-	for _, line := range run.Plan().Floors() {
+	floors, err := run.Plan().Floors(stop.Of(ctx))
+	if err != nil {
+		return err
+	}
+	for _, line := range floors {
 		text += line + "\n"
 	}
 	for _, line := range run.Plan().Loops() {
