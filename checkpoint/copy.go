@@ -73,22 +73,22 @@ func (db *DB) copyLive(ctx context.Context, dst *DB, report func(Skipped)) (int,
 		damaged = true
 		report(s)
 	}
-	newest, deleted := uint64(0), true
-	for range leastRounds {
-		var err error
-		if newest, deleted, err = db.copyNewer(ctx, dst, newest, tell); err != nil {
-			return 0, err
+	newest := uint64(0)
+	err := UntilRead(func() (err error) {
+		deleted := false
+		if newest, deleted, err = db.copyNewer(ctx, dst, newest, tell); err == nil && deleted && len(dst.index.head.IDs) == 0 {
+			err = fmt.Errorf("%s: %w", db.path, ErrDeleted)
 		}
-		if n := len(dst.index.head.IDs); n > 0 {
-			return n, nil
-		}
-		if !deleted {
-			break
-		}
-	}
+		return err
+	})
+	n := len(dst.index.head.IDs)
 	switch {
-	case deleted:
-		return 0, fmt.Errorf("%w: %s: each checkpoint was deleted before it was copied: keep more of them (checkpoint.keep.last), save less often, or stop the run", ErrHeld, db.path)
+	case errors.Is(err, ErrDeleted):
+		return 0, fmt.Errorf("%w: %w", ErrHeld, err)
+	case err != nil:
+		return 0, err
+	case n > 0:
+		return n, nil
 	case damaged:
 		return 0, fmt.Errorf("%s: %w: none of its checkpoints is complete", db.path, ErrDamaged)
 	}
